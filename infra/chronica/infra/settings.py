@@ -1,0 +1,105 @@
+"""Every setting of the server, in one place: code, then CHRONICA_*, then the file CHRONICA_CONFIG.
+
+This is the lowest layer: it imports nothing of Chronica's own.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    JsonConfigSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+__all__ = ["Settings"]
+
+
+class Settings(BaseSettings):
+    """The settings of one process.
+
+    Precedence: keyword arguments, then environment variables ``CHRONICA_<NAME>``, then the TOML
+    or JSON file that ``CHRONICA_CONFIG`` names.
+
+    Raises:
+        pydantic.ValidationError: a value is not of its type; the message names the field.
+        FileNotFoundError: ``CHRONICA_CONFIG`` names a file that is not there.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="CHRONICA_", extra="ignore")
+
+    data_dir: Path = Field(Path(".chronica"), description="Where the embedded servers keep data.")
+    host: str = Field("127.0.0.1", description="Address the API binds.")
+    port: int = Field(8800, ge=0, le=65535, description="Port the API binds; 0 takes a free one.")
+
+    kafka_bootstrap_servers: str | None = Field(
+        None, description="host:port,… of a Kafka cluster; without it `up` starts an embedded one."
+    )
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    kafka_sasl_username: str | None = None
+    kafka_sasl_password: SecretStr | None = None
+    kafka_ssl_cafile: Path | None = None
+
+    postgres_dsn: SecretStr | None = Field(
+        None, description="Connection string; without it `up` starts an embedded Postgres."
+    )
+
+    topic_prefix: str = Field("chronica", pattern=r"^[a-zA-Z0-9._-]{1,100}$")
+    partitions: int = Field(
+        8,
+        ge=1,
+        le=1000,
+        description="Partitions of each topic, pinned at the first start; bounds the recorders "
+        "for the log's life.",
+    )
+    tenant: str = Field("local", min_length=1, max_length=1024)
+
+    @property
+    def acta_topic(self) -> str:
+        """The ingress topic of acta."""
+        return f"{self.topic_prefix}.acta"
+
+    def kafka_client(self) -> dict[str, Any]:
+        """Return the keyword arguments that every aiokafka client of this process takes."""
+        options: dict[str, Any] = {
+            "bootstrap_servers": self.kafka_bootstrap_servers,
+            "security_protocol": self.kafka_security_protocol,
+        }
+        if self.kafka_security_protocol.startswith("SASL"):
+            options["sasl_mechanism"] = self.kafka_sasl_mechanism
+            options["sasl_plain_username"] = self.kafka_sasl_username
+            password = self.kafka_sasl_password
+            options["sasl_plain_password"] = password.get_secret_value() if password else None
+        if self.kafka_security_protocol.endswith("SSL"):
+            cafile = str(self.kafka_ssl_cafile) if self.kafka_ssl_cafile else None
+            options["ssl_context"] = ssl.create_default_context(cafile=cafile)
+        return options
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (pydantic's signature)
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the file last, chosen by its ending."""
+        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
+        named = os.environ.get("CHRONICA_CONFIG")
+        if named is None:
+            return sources
+        path = Path(named)
+        if not path.is_file():
+            raise FileNotFoundError(f"CHRONICA_CONFIG names {path}, which is not a file.")
+        if path.suffix == ".json":
+            return (*sources, JsonConfigSettingsSource(settings_cls, path))
+        return (*sources, TomlConfigSettingsSource(settings_cls, path))
