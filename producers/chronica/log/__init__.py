@@ -1,0 +1,39 @@
+"""The log: topics, the record format, positions, and LogWriter, which appends (DESIGN 3.1, 3.2, 4).
+
+The only package that speaks Kafka besides the shell of the recorder.
+"""
+
+from chronica.log._decode import decode_submission
+from chronica.log._ends import LogEnds
+from chronica.log._errors import LogRefusedError, LogUnavailableError
+from chronica.log._keys import partition_key, partition_of
+from chronica.log._positions import Entry, InvalidPositionError, Position
+from chronica.log._record import (
+    VALUE_BYTES_MAX,
+    InvalidRecordError,
+    Submission,
+    encode_submission,
+)
+from chronica.log._topics import MESSAGE_BYTES_MAX, TopicFacts, ensure_topic, inspect_topic
+from chronica.log._writer import LogWriter
+
+__all__ = [
+    "MESSAGE_BYTES_MAX",
+    "VALUE_BYTES_MAX",
+    "Entry",
+    "InvalidPositionError",
+    "InvalidRecordError",
+    "LogEnds",
+    "LogRefusedError",
+    "LogUnavailableError",
+    "LogWriter",
+    "Position",
+    "Submission",
+    "TopicFacts",
+    "decode_submission",
+    "encode_submission",
+    "ensure_topic",
+    "inspect_topic",
+    "partition_key",
+    "partition_of",
+]
