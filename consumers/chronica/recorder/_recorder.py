@@ -1,0 +1,194 @@
+"""The recorder: one process's share of the partitions, held for as long as it lives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from chronica.infra.settings import Settings
+from chronica.log import LogUnavailableError, TopicFacts, ensure_topic
+from chronica.projections import (
+    PostgresUnavailableError,
+    check_schema,
+    connect,
+    enter_membership,
+    hang_up,
+    live_generation,
+    pin_topic,
+    sharing,
+    sorted_error,
+)
+from chronica.recorder._share import fair_share, to_claim, to_give_up
+from chronica.recorder._shell import PartitionShell, backoff_s
+from chronica.recorder._work import Limits
+
+__all__ = ["Recorder"]
+
+_log = logging.getLogger("chronica.recorder")
+
+_TOPIC = "acta"
+_TICK_S = 1.0
+_FINISH_WITHIN_S = 3.0
+
+
+class Recorder:
+    """Records the acta topic, together with every other recorder of the same database.
+
+    It takes an even share of the partitions, gives up what is too much when another comes, and
+    takes over what another leaves. Kafka or Postgres away is waited out; nothing needs a restart.
+
+    Args:
+        settings: with the addresses of Kafka and Postgres.
+        limits: of one batch.
+        number: of this recorder among the live ones; random by default.
+        sleep: injected; the waits between ticks and after failures.
+        jitter: injected; returns a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        limits: Limits | None = None,
+        number: int | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        assert settings.postgres_dsn is not None, "the caller has resolved the addresses"
+        self._settings = settings
+        self._dsn = settings.postgres_dsn.get_secret_value()
+        self._limits = limits or Limits()
+        self._number = random.getrandbits(31) if number is None else number
+        self._sleep = sleep
+        self._jitter = jitter
+        self._work: dict[int, tuple[PartitionShell, asyncio.Task[None]]] = {}
+        self._stopping = asyncio.Event()
+        self._conn: AsyncConnection[Any] | None = None
+
+    @property
+    def partitions(self) -> dict[int, int]:
+        """The partitions held now, each with the next offset to record (-1 before its claim)."""
+        return {n: shell.next_offset for n, (shell, _task) in self._work.items()}
+
+    def stop(self) -> None:
+        """Ask ``run`` to finish what is under way and return; within 5 s."""
+        self._stopping.set()
+        for shell, _task in self._work.values():
+            shell.stop()
+
+    async def run(self) -> None:
+        """Record until ``stop`` is called.
+
+        Raises:
+            LogRefusedError: a topic or what it holds is not as it must be.
+            SchemaRefusedError: the database is not, or belongs to another log.
+        """
+        live = asyncio.create_task(self._live())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([live, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if live.done():
+                live.result()  # raises what it was refused for
+        finally:
+            stopping.cancel()
+            await self._finish(live)
+
+    async def _live(self) -> None:
+        failures = 0
+        while True:
+            try:
+                facts, generation = await self._enter()
+                failures = 0
+                while True:
+                    await self._tick(facts, generation)
+                    await self._pause(_TICK_S)
+            except (PostgresUnavailableError, LogUnavailableError) as error:
+                failures += 1
+                _log.warning("recorder waits failures=%d reason=%s", failures, error)
+                await self._leave()
+                await self._pause(backoff_s(failures, self._jitter()))
+
+    async def _enter(self) -> tuple[TopicFacts, int]:
+        settings = self._settings
+        facts = await ensure_topic(
+            settings.kafka_client(), settings.acta_topic, settings.partitions
+        )
+        self._conn = await connect(self._dsn, name="chronica recorder (membership)")
+        try:
+            await check_schema(self._conn)
+            await pin_topic(self._conn, _TOPIC, facts.topic_id, facts.partitions)
+            generation = await live_generation(self._conn)
+            await enter_membership(self._conn, generation, self._number)
+        except psycopg.Error as error:
+            raise sorted_error(error) from error
+        return facts, generation
+
+    async def _leave(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            await conn.close()
+
+    async def _tick(self, facts: TopicFacts, generation: int) -> None:
+        assert self._conn is not None, "entered"
+        for partition, (_shell, task) in list(self._work.items()):
+            if task.done():
+                del self._work[partition]
+                task.result()  # raises what it was refused for
+        try:
+            now = await sharing(self._conn, generation)
+        except psycopg.Error as error:
+            raise sorted_error(error) from error
+        share = fair_share(facts.partitions, now.members, self._number)
+        for partition in to_give_up(self._work, share):
+            self._work[partition][0].stop()
+        for partition in to_claim(facts.partitions, self._work, now.held, share):
+            shell = PartitionShell(
+                client=self._settings.kafka_client(),
+                dsn=self._dsn,
+                topic=_TOPIC,
+                facts=facts,
+                partition=partition,
+                limits=self._limits,
+                sleep=self._sleep,
+                jitter=self._jitter,
+            )
+            self._work[partition] = (shell, asyncio.create_task(shell.run()))
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not past the end of any partition's work."""
+        pause = asyncio.ensure_future(self._sleep(seconds))
+        tasks = [task for _shell, task in self._work.values() if not task.done()]
+        try:
+            await asyncio.wait([pause, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pause.cancel()
+
+    async def _finish(self, live: asyncio.Task[None]) -> None:
+        """Leave first, so that the others count without us; then end the work, within bounds."""
+        self._hang_up()
+        live.cancel()
+        await asyncio.gather(live, return_exceptions=True)
+        await self._leave()
+        for shell, _task in self._work.values():
+            shell.stop()
+        tasks = [task for _shell, task in self._work.values()]
+        if tasks:
+            _done, late = await asyncio.wait(tasks, timeout=_FINISH_WITHIN_S)
+            for shell, task in self._work.values():
+                if task in late:
+                    shell.hang_up()
+                    task.cancel()
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    _log.warning("partition ended reason=%s", outcome)
+        self._work.clear()
+
+    def _hang_up(self) -> None:
+        if self._conn is not None:
+            hang_up(self._conn)

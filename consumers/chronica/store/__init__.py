@@ -1,0 +1,17 @@
+"""The log store behind ``Chronicarius.connect()``: appends through Kafka, reads from Postgres."""
+
+from chronica.store._connect import connect, resolve
+from chronica.store._reader import Consistency, Reader
+from chronica.store._store import LogStore, actum_of, decision_of
+from chronica.store._submitter import Submitter
+
+__all__ = [
+    "Consistency",
+    "LogStore",
+    "Reader",
+    "Submitter",
+    "actum_of",
+    "connect",
+    "decision_of",
+    "resolve",
+]

@@ -1,0 +1,84 @@
+"""The Postgres schema, and every SQL statement: batches in, windows and outcomes out."""
+
+from chronica.projections._batches import CHANNEL, look_up, write_batch
+from chronica.projections._claims import (
+    Sharing,
+    claim_partition,
+    enter_membership,
+    live_generation,
+    pin_topic,
+    pin_verdict,
+    sharing,
+)
+from chronica.projections._connect import connect, hang_up
+from chronica.projections._digests import chronicum_digest, key_digest, submission_digest
+from chronica.projections._errors import (
+    ClaimLostError,
+    DataRefusedError,
+    PostgresUnavailableError,
+    SchemaRefusedError,
+    sorted_error,
+)
+from chronica.projections._facts import DatabaseFacts, read_facts
+from chronica.projections._migrate import check_schema, migrate, schema_head
+from chronica.projections._outcomes import Outcome, Place, read_outcomes
+from chronica.projections._tables import (
+    ActumRow,
+    Batch,
+    ClaimRow,
+    DeadLetterRow,
+    Found,
+    HeadRow,
+    KeptRow,
+    OutcomeRow,
+    Wanted,
+    chronicum_number,
+)
+from chronica.projections._watermarks import Watermarks
+from chronica.projections._windows import ChronicumView, StoredActum, Window, read_window
+
+__all__ = [
+    "CHANNEL",
+    "ActumRow",
+    "Batch",
+    "ChronicumView",
+    "ClaimLostError",
+    "ClaimRow",
+    "DataRefusedError",
+    "DatabaseFacts",
+    "DeadLetterRow",
+    "Found",
+    "HeadRow",
+    "KeptRow",
+    "Outcome",
+    "OutcomeRow",
+    "Place",
+    "PostgresUnavailableError",
+    "SchemaRefusedError",
+    "Sharing",
+    "StoredActum",
+    "Wanted",
+    "Watermarks",
+    "Window",
+    "check_schema",
+    "chronicum_digest",
+    "chronicum_number",
+    "claim_partition",
+    "connect",
+    "enter_membership",
+    "hang_up",
+    "key_digest",
+    "live_generation",
+    "look_up",
+    "migrate",
+    "pin_topic",
+    "pin_verdict",
+    "read_facts",
+    "read_outcomes",
+    "read_window",
+    "schema_head",
+    "sharing",
+    "sorted_error",
+    "submission_digest",
+    "write_batch",
+]

@@ -1,0 +1,123 @@
+"""Bringing a database to the schema this version needs (Alembic does the bookkeeping)."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from psycopg import AsyncConnection
+from sqlalchemy.exc import DBAPIError
+
+from chronica.projections._errors import PostgresUnavailableError, SchemaRefusedError
+
+__all__ = ["check_schema", "migrate", "read_revision", "schema_head"]
+
+_POSTGRES_VERSION_MIN = 150_000
+_THERE_QUERY = "SELECT to_regclass('chronica.migrations') IS NOT NULL"
+_REVISION_QUERY = "SELECT version_num FROM chronica.migrations"
+# Alembic keeps what it works on in module globals: one migration at a time in a process. Between
+# processes the database's own lock does the same (migrations/env.py).
+_one_at_a_time = threading.Lock()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    return config
+
+
+def schema_head() -> str:
+    """Return the revision this version of the code needs."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None, "there is a first migration"
+    return head
+
+
+def migrate(dsn: str) -> str:
+    """Run the migrations that are missing and return the revision; safe to run twice at once.
+
+    Blocking: run it in a thread.
+
+    Raises:
+        PostgresUnavailableError: Postgres can't be reached.
+        SchemaRefusedError: Postgres is too old, the role may not create schemas, or the database
+            is of a newer version.
+    """
+    config = _config()
+    config.attributes["connect"] = lambda: psycopg.connect(dsn)
+    try:
+        with psycopg.connect(dsn) as connection:
+            _check_server(connection.info.server_version)
+            there = connection.execute(_THERE_QUERY).fetchone()
+            revision = None
+            if there is not None and there[0]:
+                revision = _revision(connection.execute(_REVISION_QUERY).fetchone())
+        _check_known(revision)
+        with _one_at_a_time:
+            _upgrade(config)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise SchemaRefusedError(
+            f"The database role may not migrate: {str(error).strip()}. Grant it CREATE on the "
+            "database, or run `chronica migrate` as its owner."
+        ) from error
+    except psycopg.OperationalError as error:
+        raise PostgresUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+    return schema_head()
+
+
+def _upgrade(config: Config) -> None:
+    try:
+        command.upgrade(config, "head")
+    except DBAPIError as error:
+        # SQLAlchemy wraps what Postgres said; the caller sorts psycopg's own errors.
+        if isinstance(error.orig, psycopg.Error):
+            raise error.orig from error
+        raise
+
+
+def _revision(row: tuple[Any, ...] | None) -> str | None:
+    return None if row is None or row[0] is None else str(row[0])
+
+
+def _check_server(version: int) -> None:
+    if version < _POSTGRES_VERSION_MIN:
+        raise SchemaRefusedError(
+            f"Postgres {version // 10_000} is too old: version 15 or later is needed."
+        )
+
+
+def _check_known(revision: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise SchemaRefusedError(
+            f"The database is at schema {revision}, which this version does not know: it was "
+            "migrated by a newer version. Upgrade Chronica; nothing was changed."
+        )
+
+
+async def read_revision(conn: AsyncConnection[Any]) -> str | None:
+    """Return the database's revision, None if it was never migrated."""
+    there = await (await conn.execute(_THERE_QUERY)).fetchone()
+    if there is None or not there[0]:
+        return None
+    return _revision(await (await conn.execute(_REVISION_QUERY)).fetchone())
+
+
+async def check_schema(conn: AsyncConnection[Any]) -> None:
+    """Check that the database is at the revision this version needs.
+
+    Raises:
+        SchemaRefusedError: it isn't.
+    """
+    revision = await read_revision(conn)
+    if revision != schema_head():
+        _check_known(revision)
+        raise SchemaRefusedError(
+            f"The database is at schema {revision or 'none'}, this version needs {schema_head()}: "
+            "run `chronica migrate`."
+        )

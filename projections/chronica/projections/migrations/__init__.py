@@ -1,0 +1,1 @@
+"""Forward migrations, one SQL file each, run by Alembic. They lead to ``schema.sql``."""
