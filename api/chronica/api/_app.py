@@ -1,0 +1,131 @@
+"""The ASGI application: routes, and every error as one JSON sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from chronica.acta import (
+    AppendUnknownError,
+    ChronicaError,
+    ChronicumNotFoundError,
+    DecisionPendingError,
+    InternalError,
+    InvalidActumError,
+    InvalidIdempotencyKeyError,
+    InvalidOwnerIDError,
+    InvalidWindowError,
+    NotAppendedError,
+    ReadTimeoutError,
+    StoreUnavailableError,
+    dump_json,
+)
+from chronica.api import _acta, _health
+from chronica.api._answers import error, json_response
+from chronica.api._backend import Backend
+from chronica.infra.settings import Settings
+
+__all__ = ["create_app"]
+
+_log = logging.getLogger("chronica.api")
+
+_STATUS: dict[type[ChronicaError], int] = {
+    InvalidOwnerIDError: 422,
+    InvalidActumError: 422,
+    InvalidIdempotencyKeyError: 422,
+    InvalidWindowError: 422,
+    ChronicumNotFoundError: 404,
+    ReadTimeoutError: 504,
+    StoreUnavailableError: 503,
+    InternalError: 500,
+}
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Return the application for one process; its parts are opened with its lifespan.
+
+    Args:
+        settings: with the addresses of Kafka and Postgres.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with Backend(settings) as backend:
+            app.state.backend = backend
+            yield
+
+    app = FastAPI(
+        title="Chronica",
+        version=version("chronica"),
+        lifespan=lifespan,
+        redirect_slashes=False,  # a 3xx would count as success with some clients, and lose data
+    )
+    app.include_router(_acta.router)
+    app.include_router(_health.router)
+    app.add_exception_handler(ChronicaError, _answer_chronica_error)
+    app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(Exception, _answer_unexpected)
+    app.add_middleware(_EncodedPath)
+    return app
+
+
+class _EncodedPath:
+    """Routes by the path as it was sent: an encoded slash is part of an id, never a separator."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope.get("raw_path"):
+            scope = {**scope, "path": scope["raw_path"].decode("ascii", "replace")}
+        await self._app(scope, receive, send)
+
+
+async def _answer_chronica_error(_request: Request, problem: Exception) -> Response:
+    match problem:
+        case DecisionPendingError():
+            body = {
+                "status": "queued",
+                "id": problem.submission_id,
+                "position": problem.position,
+            }
+            return json_response(dump_json(body), 202, {"Chronica-Position": problem.position})
+        case AppendUnknownError():
+            return error(504, str(problem), retry_key=problem.retry_key)
+        case NotAppendedError():
+            retry_after = str(max(1, round(problem.retry_after_s)))
+            return error(503, str(problem), {"Retry-After": retry_after})
+        case StoreUnavailableError():
+            return error(503, str(problem), {"Retry-After": "1"})
+    for kind in type(problem).__mro__:
+        if kind in _STATUS:
+            return error(_STATUS[kind], str(problem))
+    return await _answer_unexpected(_request, problem)
+
+
+async def _answer_http_error(_request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException), "registered for it"
+    return error(problem.status_code, problem.detail, problem.headers)
+
+
+async def _answer_invalid(_request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, RequestValidationError), "registered for it"
+    details: list[dict[str, Any]] = [
+        {"loc": list(item["loc"]), "msg": item["msg"], "type": item["type"]}
+        for item in problem.errors()
+    ]
+    return error(422, details)
+
+
+async def _answer_unexpected(request: Request, problem: Exception) -> Response:
+    _log.error("unexpected error method=%s", request.method, exc_info=problem)
+    return error(500, "This is a fault of the server; its log says more.")

@@ -1,0 +1,134 @@
+"""What the routes stand on: a writer and a reader, opened as soon as Kafka can be reached.
+
+The API starts without them and answers 503 until they are there, so the order in which a fleet's
+parts come up does not matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Self
+
+from chronica.acta import StoreUnavailableError
+from chronica.infra.settings import Settings
+from chronica.log import LogEnds, LogRefusedError, LogUnavailableError, LogWriter, TopicFacts
+from chronica.log import inspect_topic as inspect
+from chronica.store import Reader, Submitter
+
+__all__ = ["Backend", "Opened"]
+
+_log = logging.getLogger("chronica.api")
+
+_WAIT_MAX_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The parts, once Kafka was reached."""
+
+    facts: TopicFacts
+    submitter: Submitter
+    reader: Reader
+    stable_ends: LogEnds
+    """Ends below any open transaction, where those of ``reader.ends`` are above."""
+
+
+class Backend:
+    """Opens the parts in the background and closes them at the end.
+
+    Args:
+        settings: with the addresses of Kafka and Postgres.
+        decision_wait_s: how long a POST waits for its decision; then 202.
+        sleep: injected; waits between attempts.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        decision_wait_s: float = 5.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._settings = settings
+        self._decision_wait_s = decision_wait_s
+        self._sleep = sleep
+        self._opened: Opened | None = None
+        self._reason = "The API is starting: try again."
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to open; returns at once."""
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close every part, the writer first: what it has queued is still sent."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings it was made with."""
+        return self._settings
+
+    @property
+    def reason(self) -> str:
+        """Why the parts are not there yet."""
+        return self._reason
+
+    @property
+    def opened(self) -> Opened:
+        """The parts.
+
+        Raises:
+            StoreUnavailableError: they are not there yet.
+        """
+        if self._opened is None:
+            raise StoreUnavailableError(self._reason)
+        return self._opened
+
+    async def _run(self) -> None:
+        attempts = 0
+        async with AsyncExitStack() as stack:
+            while not self._closing.is_set():
+                try:
+                    self._opened = await self._open(stack)
+                    break
+                except (LogUnavailableError, LogRefusedError) as problem:
+                    self._reason = str(problem)
+                    _log.warning("api waits for kafka reason=%s", problem)
+                attempts += 1
+                wait_s = min(0.1 * 2**attempts, _WAIT_MAX_S) * (0.5 + random.random() / 2)  # noqa: S311
+                await self._pause(wait_s)
+            await self._closing.wait()
+
+    async def _pause(self, seconds: float) -> None:
+        closing = asyncio.ensure_future(self._closing.wait())
+        pause = asyncio.ensure_future(self._sleep(seconds))
+        await asyncio.wait([closing, pause], return_when=asyncio.FIRST_COMPLETED)
+        closing.cancel()
+        pause.cancel()
+
+    async def _open(self, stack: AsyncExitStack) -> Opened:
+        settings = self._settings
+        client = settings.kafka_client()
+        facts = await inspect(client, settings.acta_topic)
+        if facts is None:
+            raise LogUnavailableError(
+                f"The log has no topic {settings.acta_topic} yet: a recorder makes it."
+            )
+        reader = await stack.enter_async_context(Reader(settings, facts))
+        stable = LogEnds(client, facts.name, isolation_level="read_committed")
+        stack.push_async_callback(stable.close)
+        writer = await stack.enter_async_context(
+            LogWriter(client, topic=settings.acta_topic, tenant=settings.tenant)
+        )
+        submitter = Submitter(writer, reader, decision_wait_s=self._decision_wait_s)
+        return Opened(facts, submitter, reader, stable)

@@ -1,0 +1,105 @@
+"""Live and ready: whether this process runs, and whether what it stands on does."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from chronica.acta import StoreUnavailableError, dump_json
+from chronica.api._answers import json_response
+from chronica.api._backend import Backend, Opened
+from chronica.log import LogUnavailableError
+from chronica.projections import schema_head
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["health"])
+
+_CHECK_S = 3.0
+
+
+@router.get("/health")
+async def health() -> Response:
+    """Say that this process lives."""
+    return json_response(dump_json({"status": "ok", "version": version("chronica")}))
+
+
+@router.get("/ready")
+async def ready(request: Request) -> Response:
+    """Say whether Kafka, Postgres, the schema and the recorders are there, and how far they are.
+
+    200 when all are, else 503; ``reasons`` says which is not.
+    """
+    backend: Backend = request.app.state.backend
+    report = await _report(backend)
+    return json_response(dump_json(report), 200 if report["ready"] else 503)
+
+
+async def _report(backend: Backend) -> dict[str, Any]:
+    reasons: list[str] = []
+    report: dict[str, Any] = {
+        "ready": False,
+        "kafka": False,
+        "postgres": False,
+        "schema": None,
+        "recorded": False,
+        "lag": {"acta": {}},
+        "open_transactions": {"acta": []},
+        "reasons": reasons,
+    }
+    try:
+        opened = backend.opened
+    except StoreUnavailableError as error:
+        reasons.append(str(error))
+        return report
+    await asyncio.gather(_kafka(opened, report, reasons), _postgres(opened, report, reasons))
+    _lag(opened, report, reasons)
+    report["ready"] = not reasons
+    return report
+
+
+async def _kafka(opened: Opened, report: dict[str, Any], reasons: list[str]) -> None:
+    partitions = range(opened.facts.partitions)
+    try:
+        async with asyncio.timeout(_CHECK_S):
+            ends = await asyncio.gather(*(opened.reader.ends.end(n) for n in partitions))
+            stable = await asyncio.gather(*(opened.stable_ends.end(n) for n in partitions))
+    except (LogUnavailableError, TimeoutError):
+        reasons.append("Kafka does not answer: appends are refused until it is back.")
+        return
+    report["kafka"] = True
+    report["ends"] = dict(enumerate(ends))
+    report["open_transactions"]["acta"] = [n for n in partitions if stable[n] < ends[n]]
+
+
+async def _postgres(opened: Opened, report: dict[str, Any], reasons: list[str]) -> None:
+    try:
+        async with asyncio.timeout(_CHECK_S):
+            facts = await opened.reader.facts()
+    except (StoreUnavailableError, TimeoutError):
+        reasons.append("Postgres does not answer: appends go on, reads wait for it.")
+        return
+    report["postgres"] = True
+    report["schema"] = facts.revision
+    if facts.revision != schema_head():
+        reasons.append(
+            f"The database is at schema {facts.revision}, this version needs {schema_head()}: run "
+            "`chronica migrate`."
+        )
+        return
+    free = [n for n in range(opened.facts.partitions) if n not in facts.held]
+    report["recorded"] = not free
+    if free:
+        reasons.append(f"No recorder holds partitions {free}: start one with `chronica recorder`.")
+
+
+def _lag(opened: Opened, report: dict[str, Any], reasons: list[str]) -> None:
+    ends: dict[int, int] = report.pop("ends", {})
+    for partition, end in ends.items():
+        mark = opened.reader.watermarks.get(partition)
+        report["lag"]["acta"][str(partition)] = None if mark is None else max(0, end - mark)
+    if ends and report["postgres"] and not opened.reader.watermarks.connected:
+        reasons.append("The watermarks are not known yet: reads wait for them.")

@@ -1,0 +1,169 @@
+"""What comes in over HTTP: paths, headers and bodies, taken apart without losing a character.
+
+Bodies are split by the source text of their fields, so that ``metadata`` reaches the log as it was
+sent (NaN, 1e400, key order); pydantic's and Starlette's own JSON would refuse or change it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from fastapi import HTTPException, Request
+
+from chronica.acta import (
+    Actum,
+    InvalidActumError,
+    load_json,
+    split_object,
+    validate_actum,
+    validate_expected_seq,
+    validate_key,
+    validate_owner,
+)
+from chronica.log import Submission
+
+__all__ = ["BODY_BYTES_MAX", "body_of", "owner_of", "path_text", "submission_of"]
+
+BODY_BYTES_MAX: Final = 24 * 1024 * 1024
+"""Largest request body, in bytes as read."""
+
+_FIELDS = ("kind", "actor_kind", "actor", "content", "call_id", "idempotency_key", "expected_seq")
+
+
+def path_text(segment: str) -> str:
+    """Return the text of a percent-encoded path segment; ``%2F`` is part of it.
+
+    Raises:
+        HTTPException: 422, it is not UTF-8.
+    """
+    try:
+        return unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        raise HTTPException(422, "The id in the path is not percent-encoded UTF-8.") from None
+
+
+def _header(request: Request, name: bytes) -> str | None:
+    values = [value for key, value in request.scope["headers"] if key == name]
+    if not values:
+        return None
+    shown = name.decode().title()
+    if len(values) > 1:
+        raise HTTPException(422, f"The header {shown} was sent {len(values)} times: send it once.")
+    try:
+        return bytes(values[0]).decode()
+    except UnicodeDecodeError:
+        raise HTTPException(422, f"The header {shown} is not UTF-8.") from None
+
+
+def owner_of(request: Request) -> str:
+    """Return the owner that a request names in the header Chronica-Owner.
+
+    Raises:
+        HTTPException: 422, it is missing or not UTF-8.
+        EmptyOwnerIDError: it is empty.
+        InvalidOwnerIDError: it is too long.
+    """
+    owner = _header(request, b"chronica-owner")
+    if owner is None:
+        raise HTTPException(422, "The header Chronica-Owner is missing: name the owner.")
+    validate_owner(owner)
+    return owner
+
+
+async def body_of(request: Request) -> bytes:
+    """Return the body, reading no more than BODY_BYTES_MAX of it.
+
+    Raises:
+        HTTPException: 413, it is longer.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > BODY_BYTES_MAX:
+            raise HTTPException(
+                413, f"The body has more than {BODY_BYTES_MAX} bytes. Nothing was recorded."
+            )
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The fields of a POST body that are decided by value, and the source text of metadata."""
+
+    fields: dict[str, Any]
+    metadata: str | None
+
+
+def _parse(body: bytes) -> _Body:
+    try:
+        sources = split_object(body.decode())
+        fields = {name: load_json(sources[name]) for name in _FIELDS if name in sources}
+    except ValueError as error:  # a UnicodeDecodeError is one
+        raise HTTPException(422, f"The body is not a JSON object: {error}.") from None
+    metadata = sources.get("metadata")
+    if metadata is None or metadata == "null":
+        return _Body(fields, None)
+    if not metadata.startswith("{"):
+        raise InvalidActumError("metadata", "must be a JSON object")
+    return _Body(fields, metadata)
+
+
+def submission_of(
+    request: Request, body: bytes, *, tenant: str, chronicum: str, owner: str, submission_id: str
+) -> Submission:
+    """Return the submission that a POST of one actum makes.
+
+    Raises:
+        HTTPException: 422, the body is not a JSON object, or header and field keys differ.
+        InvalidActumError: a field breaks a rule; it names the field.
+        InvalidIdempotencyKeyError: the key is empty or too long.
+    """
+    parsed = _parse(body)
+    fields = parsed.fields
+    for name in ("kind", "actor_kind", "actor"):
+        if name not in fields:
+            raise InvalidActumError(name, "is missing")
+    content = fields.get("content")
+    actum = Actum(
+        chronicum_id=chronicum,
+        kind=fields["kind"],
+        actor_kind=fields["actor_kind"],
+        actor=fields["actor"],
+        content="" if content is None else content,
+        call_id=fields.get("call_id"),
+    )
+    validate_actum(actum)
+    validate_expected_seq(fields.get("expected_seq"))
+    return Submission(
+        type="actum",
+        id=submission_id,
+        tenant=tenant,
+        chronicum=chronicum,
+        owner=owner,
+        key=_key(request, fields),
+        expected_seq=fields.get("expected_seq"),
+        kind=actum.kind,
+        actor_kind=actum.actor_kind,
+        actor=actum.actor,
+        content=actum.content,
+        call_id=actum.call_id,
+        metadata=parsed.metadata,
+    )
+
+
+def _key(request: Request, fields: dict[str, Any]) -> str | None:
+    header = _header(request, b"idempotency-key")
+    field: str | None = fields.get("idempotency_key")
+    validate_key(header)
+    validate_key(field)
+    if header is not None and field is not None and header != field:
+        raise HTTPException(
+            422,
+            "The header Idempotency-Key and the field idempotency_key differ: send one of them. "
+            "Nothing was recorded.",
+        )
+    return field if header is None else header
