@@ -149,6 +149,7 @@ async def test_expected_seq_is_kept_or_the_current_one_is_said(http: httpx.Async
         ({"call_id": ""}, "call_id"),
         ({"metadata": []}, "metadata"),
         ({"metadata": "x"}, "metadata"),
+        ({"metadata": json.loads('{"a":' * 300 + "1" + "}" * 300)}, "nests"),
         ({"expected_seq": -1}, "expected_seq"),
         ({"expected_seq": True}, "expected_seq"),
         ({"expected_seq": 2**63}, "expected_seq"),

@@ -24,7 +24,7 @@ from chronica.log._record import (
     Submission,
 )
 
-__all__ = ["decode_submission"]
+__all__ = ["check_nesting", "decode_submission"]
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_CODE_POINTS_MAX)]
 
@@ -86,7 +86,7 @@ def decode_submission(
         text = value.decode()
     except UnicodeDecodeError as error:
         raise InvalidRecordError("not_utf8", f"The value is not UTF-8: {error}.") from None
-    _check_nesting(value, text)
+    check_nesting(value)
     submission = _fast(value) or decode_by_stdlib(text)
     if not submission.id:
         submission = replace(submission, id=f"{topic}-{partition}-{offset}")
@@ -111,15 +111,24 @@ def _check_place(
         )
 
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
+# A string, which need not end, or a bracket. Possessive, and a string always matches: linear on any
+# bytes, for a poison record must not hold a partition up.
+_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)|([\[{])|([\]}])', re.DOTALL)
 
 
-def _check_nesting(value: bytes, text: str) -> None:
-    """Refuse deep nesting by a rule of ours: a parser's own limit moves with its caller's stack."""
+def check_nesting(value: bytes) -> None:
+    """Refuse deep nesting by a rule of ours: a parser's own limit moves with its caller's stack.
+
+    Args:
+        value: a record's value, in UTF-8.
+
+    Raises:
+        InvalidRecordError: arrays and objects nest deeper than NESTING_MAX.
+    """
     if value.count(b"[") + value.count(b"{") <= NESTING_MAX:
         return
     depth = 0
-    for match in _BRACKETS.finditer(text):
+    for match in _BRACKETS.finditer(value):
         if match[1]:
             depth += 1
             if depth > NESTING_MAX:

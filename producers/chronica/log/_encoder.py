@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from chronica.acta import (
     Actum,
@@ -14,10 +14,9 @@ from chronica.acta import (
     validate_key,
     validate_owner,
 )
-from chronica.log._decode import decode_submission
+from chronica.log._decode import check_nesting
 from chronica.log._keys import partition_key, partition_of
 from chronica.log._record import (
-    NESTING_MAX,
     VALUE_BYTES_MAX,
     InvalidRecordError,
     Submission,
@@ -25,9 +24,6 @@ from chronica.log._record import (
 )
 
 __all__ = ["Encoded", "Encoder"]
-
-_METADATA_NESTING: Final = NESTING_MAX - 2
-"""The record and its payload are two objects around the metadata."""
 
 
 class Encoded(NamedTuple):
@@ -68,7 +64,7 @@ class Encoder:
         validate_expected_seq(expected_seq)
         validate_key(idempotency_key)
         metadata = None if actum.metadata is None else _metadata(actum)
-        encoded = self.submission(
+        return self.submission(
             Submission(
                 type="actum",
                 id=self._new_id(),
@@ -86,15 +82,12 @@ class Encoder:
                 metadata=metadata,
             )
         )
-        if metadata and metadata.count("{") + metadata.count("[") > _METADATA_NESTING:
-            self._check_nesting(encoded)
-        return encoded
 
     def submission(self, submission: Submission) -> Encoded:
         """Return the record of a submission that is valid and has its id.
 
         Raises:
-            InvalidActumError: the record is too large.
+            InvalidActumError: the record is too large, or its metadata nests too deep.
         """
         value = encode_submission(submission)
         if len(value) > VALUE_BYTES_MAX:
@@ -103,24 +96,14 @@ class Encoder:
                 f"and all else makes a record of {len(value)} bytes: it must have at most "
                 f"{VALUE_BYTES_MAX}",
             )
+        try:
+            check_nesting(value)
+        except InvalidRecordError as error:
+            raise InvalidActumError("metadata", f"can't be recorded: {error.detail}") from None
         key = partition_key(submission.tenant, submission.chronicum)
         return Encoded(
             partition_of(key, self._partitions), key, value, submission.key or submission.id
         )
-
-    def _check_nesting(self, encoded: Encoded) -> None:
-        """Ask the decoder, which has the rule; only what has so many brackets can break it."""
-        try:
-            decode_submission(
-                encoded.key,
-                encoded.value,
-                topic="acta",
-                partition=encoded.partition,
-                offset=0,
-                partitions=self._partitions,
-            )
-        except InvalidRecordError as error:
-            raise InvalidActumError("metadata", f"can't be recorded: {error.detail}") from None
 
 
 def _metadata(actum: Actum) -> str:
