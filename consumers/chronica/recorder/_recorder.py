@@ -24,6 +24,7 @@ from chronica.projections import (
     sharing,
     sorted_error,
 )
+from chronica.recorder._lag import LagReport
 from chronica.recorder._share import fair_share, to_claim, to_give_up
 from chronica.recorder._shell import PartitionShell, backoff_s
 from chronica.recorder._work import Limits
@@ -34,6 +35,7 @@ _log = logging.getLogger("chronica.recorder")
 
 _TOPIC = "acta"
 _TICK_S = 1.0
+_REPORT_S = 5.0
 _FINISH_WITHIN_S = 3.0
 
 
@@ -90,6 +92,7 @@ class Recorder:
             SchemaRefusedError: the database is not, or belongs to another log.
         """
         live = asyncio.create_task(self._live())
+        report = asyncio.create_task(self._report())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([live, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +100,9 @@ class Recorder:
                 live.result()  # raises what it was refused for
         finally:
             stopping.cancel()
+            report.cancel()
             await self._finish(live)
+            await asyncio.gather(report, return_exceptions=True)
 
     async def _live(self) -> None:
         failures = 0
@@ -113,6 +118,17 @@ class Recorder:
                 _log.warning("recorder waits failures=%d reason=%s", failures, error)
                 await self._leave()
                 await self._pause(backoff_s(failures, self._jitter()))
+
+    async def _report(self) -> None:
+        settings = self._settings
+        group = f"{settings.topic_prefix}.recorder"
+        lag = LagReport(settings.kafka_client(), settings.acta_topic, group)
+        try:
+            while True:
+                await self._sleep(_REPORT_S)
+                await lag.commit({n: at for n, at in self.partitions.items() if at >= 0})
+        finally:
+            await lag.close()
 
     async def _enter(self) -> tuple[TopicFacts, int]:
         settings = self._settings

@@ -142,7 +142,12 @@ def work(topic: str, partitions: int, limits: Limits, state: PartitionState) -> 
                 fetched: Fetched = yield Fetch(progress.next_offset)
                 yield from progress.record(fetched)
                 failures = 0
-        except (ClaimLostError, PostgresUnavailableError, LogUnavailableError) as error:
+        except (
+            ClaimLostError,
+            DataRefusedError,
+            PostgresUnavailableError,
+            LogUnavailableError,
+        ) as error:
             failures += 1
             yield Abandon(failures, error)
 

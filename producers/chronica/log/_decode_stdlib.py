@@ -26,10 +26,9 @@ def decode_by_stdlib(text: str) -> Submission:
         InvalidRecordError: a rule is broken; the reason and the sentence say which.
     """
     record = _parse_object(text, "The value")
-    fields = {name: _Field(name, raw) for name, raw in record.items()}
 
     def field(name: str) -> _Field:
-        return fields.get(name) or _Field(name, "null")
+        return _Field(name, record.get(name, "null"))
 
     version = field("version").value
     if version != 1 or isinstance(version, bool) or not isinstance(version, int):
@@ -48,10 +47,10 @@ def decode_by_stdlib(text: str) -> Submission:
     }
     if kind == "create":
         return Submission(**common)
-    payload = {n: _Field(f"payload.{n}", r) for n, r in field("payload").object().items()}
+    payload = field("payload").object()
 
     def inner(name: str) -> _Field:
-        return payload.get(name) or _Field(f"payload.{name}", "null")
+        return _Field(f"payload.{name}", payload.get(name, "null"))
 
     actum_kind = field("kind").one_of(
         "unknown_kind", "message", "thought", "tool_request", "tool_response"

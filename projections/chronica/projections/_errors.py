@@ -34,7 +34,7 @@ class SchemaRefusedError(Exception):
 def sorted_error(error: psycopg.Error) -> Exception:
     """Return the error that says what to do about a psycopg error."""
     state = error.sqlstate or ""
-    if state[:2] in _DATA_CLASSES:
+    if state[:2] in _DATA_CLASSES or (not state and isinstance(error, psycopg.DataError)):
         # The first line only: the rest quotes the data, which must not get into logs.
         return DataRefusedError(f"SQLSTATE {state}: {str(error).splitlines()[0]:.300}")
     return PostgresUnavailableError(f"{type(error).__name__}: {str(error).strip():.300}")

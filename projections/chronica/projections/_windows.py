@@ -169,25 +169,7 @@ def _selection(query: WindowQuery, parameters: dict[str, Any]) -> str:
         limit = "LIMIT %(last_n)s"
         parameters["last_n"] = min(query.last_n, _INT_MAX)
     if query.kinds or query.actor_kinds:
-        pairs = [(k, a) for k in query.kinds or ActumKind for a in query.actor_kinds or ActorKind]
-        parameters["kinds"] = [kind for kind, _actor in pairs]
-        parameters["actor_kinds"] = [actor for _kind, actor in pairs]
-        newest = f"""
-            SELECT {_COLUMNS}, a.chars FROM (
-                SELECT newest.seq
-                FROM unnest(
-                    %(kinds)s::chronica.actum_kind[], %(actor_kinds)s::chronica.actor_kind[]
-                ) AS pair (kind, actor_kind)
-                CROSS JOIN LATERAL (
-                    SELECT w.seq FROM {{schema}}.acta w
-                    WHERE w.chronicum = c.number AND w.kind = pair.kind
-                        AND w.actor_kind = pair.actor_kind
-                    ORDER BY w.seq DESC {limit}
-                ) newest
-                ORDER BY newest.seq DESC {limit}
-            ) wanted
-            JOIN {{schema}}.acta a ON a.chronicum = c.number AND a.seq = wanted.seq
-        """
+        newest = _filtered(query, parameters, limit)
     else:
         newest = f"""
             SELECT {_COLUMNS}, a.chars FROM {{schema}}.acta a
@@ -201,4 +183,37 @@ def _selection(query: WindowQuery, parameters: dict[str, Any]) -> str:
         SELECT {names} FROM (
             SELECT a.*, sum(a.chars) OVER (ORDER BY a.seq DESC) AS total FROM ({newest}) a
         ) a WHERE a.total <= %(max_chars)s
+    """
+
+
+def _filtered(query: WindowQuery, parameters: dict[str, Any], limit: str) -> str:
+    # Sets: a kind that is named twice must not give its acta twice.
+    kinds, actor_kinds = set(query.kinds or ActumKind), set(query.actor_kinds or ActorKind)
+    if not limit:
+        # All of them are wanted, so there is nothing to merge; and Postgres, which can't guess how
+        # few a pair has, would rather read the whole table than look each of them up.
+        parameters |= {"kinds": sorted(kinds), "actor_kinds": sorted(actor_kinds)}
+        return f"""
+            SELECT {_COLUMNS}, a.chars FROM {{schema}}.acta a
+            WHERE a.chronicum = c.number AND a.kind = ANY(%(kinds)s::chronica.actum_kind[])
+                AND a.actor_kind = ANY(%(actor_kinds)s::chronica.actor_kind[])
+        """
+    pairs = [(kind, actor_kind) for kind in sorted(kinds) for actor_kind in sorted(actor_kinds)]
+    parameters["kinds"] = [kind for kind, _actor in pairs]
+    parameters["actor_kinds"] = [actor for _kind, actor in pairs]
+    return f"""
+        SELECT {_COLUMNS}, a.chars FROM (
+            SELECT newest.seq
+            FROM unnest(
+                %(kinds)s::chronica.actum_kind[], %(actor_kinds)s::chronica.actor_kind[]
+            ) AS pair (kind, actor_kind)
+            CROSS JOIN LATERAL (
+                SELECT w.seq FROM {{schema}}.acta w
+                WHERE w.chronicum = c.number AND w.kind = pair.kind
+                    AND w.actor_kind = pair.actor_kind
+                ORDER BY w.seq DESC {limit}
+            ) newest
+            ORDER BY newest.seq DESC {limit}
+        ) wanted
+        JOIN {{schema}}.acta a ON a.chronicum = c.number AND a.seq = wanted.seq
     """
