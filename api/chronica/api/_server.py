@@ -13,7 +13,7 @@ import uvicorn
 from chronica.api._app import create_app
 from chronica.infra.settings import Settings
 
-__all__ = ["ApiServer", "ApiStartError"]
+__all__ = ["ApiServer", "ApiStartError", "check_address"]
 
 # Longer than any client keeps an idle connection: a reset there would be a lost write.
 _KEEP_ALIVE_S = 75
@@ -59,13 +59,7 @@ class ApiServer:
             ApiStartError: the port is taken, the host is not of this machine, or it is open to
                 others while no key protects it.
         """
-        host, port = self._settings.host, self._settings.port
-        if not _is_loopback(host):
-            raise ApiStartError(
-                f"Without API keys the server binds loopback only, not {host}: whoever reaches it "
-                "could read and write everything. Set CHRONICA_HOST to 127.0.0.1."
-            )
-        self._socket = _bind(host, port)
+        self._socket = _bind(self._settings)
         config = uvicorn.Config(
             create_app(self._settings),
             log_config=None,
@@ -100,6 +94,15 @@ class ApiServer:
         self._socket.close()
 
 
+def check_address(settings: Settings) -> None:
+    """Check ahead that the API could be bound now.
+
+    Raises:
+        ApiStartError: as ``ApiServer.start`` would.
+    """
+    _bind(settings).close()
+
+
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
@@ -109,7 +112,13 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind(settings: Settings) -> socket.socket:
+    host, port = settings.host, settings.port
+    if not _is_loopback(host):
+        raise ApiStartError(
+            f"Without API keys the server binds loopback only, not {host}: whoever reaches it "
+            "could read and write everything. Set CHRONICA_HOST to 127.0.0.1."
+        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only on sockets that name it; without
     # it each small answer waits some 40 ms for the client's delayed acknowledgement.

@@ -1,4 +1,4 @@
-"""The recorder: the one place that decides (ARCHITECTURE, section 3)."""
+"""The recorder: the one place that decides (docs/ARCHITECTURE.md, section 3)."""
 
 from chronica.recorder._decide import (
     Created,

@@ -1,7 +1,7 @@
 """The rules, on one screen: what becomes of a submission, given what was recorded before it.
 
 Pure: no clock, no randomness, no I/O. The same log therefore gives the same rows, for ever, and a
-crash never changes an answer that was given (ARCHITECTURE, rules 3.3 and 3.5).
+crash never changes an answer that was given (rules 3.3 and 3.5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recorder's work on one partition, without I/O: a generator of steps (ARCHITECTURE 3.4, 3.6).
+"""The recorder's work on one partition, without I/O: a generator of steps (rules 3.4, 3.6).
 
 It yields what is to be done and is sent what came of it, or is thrown what went wrong; whoever runs
 it does the waiting. The shell runs it on Kafka and Postgres, the simulation on a model of both that

@@ -1,4 +1,4 @@
-"""Finding the log store without importing it: ``chronica.acta`` stays pure (DESIGN 4)."""
+"""Finding the log store without importing it: ``chronica.acta`` stays pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """JSON the way Chronica keeps it: whatever came in comes out the same.
 
 The standard library's codec and nothing else, because it alone takes lone surrogates, NaN and 1e400
-(DESIGN 3.9). What it refuses for Python's sake, not for JSON's (integers of more than 4300 digits),
+(rule 3.9). What it refuses for Python's sake, not for JSON's (integers of more than 4300 digits),
 is added here. Every failure to read is a ``ValueError``, nesting that is too deep included, so that
 no document can raise anything that a caller did not expect.
 """

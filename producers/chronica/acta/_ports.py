@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowQuery:
-    """Which acta a window holds. Applied in this order (DESIGN 4).
+    """Which acta a window holds. Applied in this order.
 
     Attributes:
         kinds: only these kinds; None or empty means every kind.

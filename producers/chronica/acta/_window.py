@@ -1,4 +1,4 @@
-"""Context windows: which acta of a chronicum an agent gets (DESIGN 4).
+"""Context windows: which acta of a chronicum an agent gets.
 
 Pure functions, so that every store gives the same window: the memory store selects with ``select``,
 the log store selects in SQL and finishes with ``whole_calls``. Nothing here ever reorders.

@@ -1,4 +1,4 @@
-"""The log: topics, the record format, positions, and LogWriter, which appends (DESIGN 3.1, 3.2, 4).
+"""The log: topics, the record format, positions, and LogWriter, which appends (rules 3.1 and 3.2).
 
 The only package that speaks Kafka besides the shell of the recorder.
 """

@@ -1,4 +1,4 @@
-"""Bytes of the log to a Submission, or the reason why they are none (DESIGN 3.3, 3.6, 3.9).
+"""Bytes of the log to a Submission, or the reason why they are none (rules 3.3, 3.6, 3.9).
 
 msgspec decodes nearly every record. What it refuses (NaN, lone surrogates) is judged again by the
 standard library before anything is called undecodable, by the same rules; a property test holds the

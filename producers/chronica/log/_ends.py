@@ -1,4 +1,4 @@
-"""Where the log ends now: what a linearizable read waits for (ARCHITECTURE 3.7)."""
+"""Where the log ends now: what a linearizable read waits for (rules 3.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record's key, and the partition it belongs to (DESIGN 3.1).
+"""A record's key, and the partition it belongs to (rule 3.1).
 
 The key is the canonical JSON array ``[tenant, id]``, ASCII-escaped; the partition is that of the
 Java client's default partitioner (murmur2 of the key, sign bit cleared, modulo the partitions).

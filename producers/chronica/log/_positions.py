@@ -1,4 +1,4 @@
-"""Positions: where submissions stand in the log, as an opaque token (DESIGN 6).
+"""Positions: where submissions stand in the log, as an opaque token.
 
 A position is one or more (topic, partition, offset) and the identity of the log they belong to. It
 says "this much has been written": a reader that is given one answers with no less.

@@ -1,4 +1,4 @@
-"""One AIOKafkaProducer, used up and closed as a whole (DESIGN 4).
+"""One AIOKafkaProducer, used up and closed as a whole.
 
 aiokafka's idempotent producer retries by itself for ever and in order; what it gives up has
 advanced its sequence, so it is replaced after any error. Its own ``stop()`` waits for batches that

@@ -1,4 +1,4 @@
-"""The record: what one submission looks like on the ingress topics (DESIGN 3.2).
+"""The record: what one submission looks like on the ingress topics (rule 3.2).
 
 A record's value is one JSON object in UTF-8. Version 1, field by field:
 

@@ -1,4 +1,4 @@
-"""The ingress topics: their settings, made at the first start, checked at every one (DESIGN 3.1).
+"""The ingress topics: their settings, made at the first start, checked at every one (rule 3.1).
 
 Whatever differs is refused with one sentence: a compacted topic, a retention or a foreign partition
 count would lose or reorder what was acknowledged, long after anyone remembers the setting.

@@ -1,4 +1,4 @@
-"""LogWriter: appends submissions to the log and says where they stand (DESIGN 4).
+"""LogWriter: appends submissions to the log and says where they stand.
 
 What callers see. Behind it ``Encoder`` makes records, ``Lanes`` decides, ``Engine`` does.
 """

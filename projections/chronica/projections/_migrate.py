@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from pathlib import Path
 from typing import Any
 
 import psycopg
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from psycopg import AsyncConnection
-from sqlalchemy.exc import DBAPIError
 
 from chronica.projections._errors import PostgresUnavailableError, SchemaRefusedError
 
-__all__ = ["check_schema", "migrate", "read_revision", "schema_head"]
+__all__ = ["REVISIONS", "check_schema", "migrate", "read_revision", "schema_head"]
 
 _POSTGRES_VERSION_MIN = 150_000
 _THERE_QUERY = "SELECT to_regclass('chronica.migrations') IS NOT NULL"
 _REVISION_QUERY = "SELECT version_num FROM chronica.migrations"
-# Alembic keeps what it works on in module globals: one migration at a time in a process. Between
-# processes the database's own lock does the same (migrations/env.py).
-_one_at_a_time = threading.Lock()
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    return config
+REVISIONS = ("0001",)
+"""All revisions there are migrations to, oldest first (a test compares)."""
 
 
 def schema_head() -> str:
     """Return the revision this version of the code needs."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    assert head is not None, "there is a first migration"
-    return head
+    return REVISIONS[-1]
 
 
 def migrate(dsn: str) -> str:
@@ -48,8 +33,8 @@ def migrate(dsn: str) -> str:
         SchemaRefusedError: Postgres is too old, the role may not create schemas, or the database
             is of a newer version.
     """
-    config = _config()
-    config.attributes["connect"] = lambda: psycopg.connect(dsn)
+    from chronica.projections._alembic import upgrade  # noqa: PLC0415  (slow, and seldom needed)
+
     try:
         with psycopg.connect(dsn) as connection:
             _check_server(connection.info.server_version)
@@ -58,8 +43,7 @@ def migrate(dsn: str) -> str:
             if there is not None and there[0]:
                 revision = _revision(connection.execute(_REVISION_QUERY).fetchone())
         _check_known(revision)
-        with _one_at_a_time:
-            _upgrade(config)
+        upgrade(dsn)
     except psycopg.errors.InsufficientPrivilege as error:
         raise SchemaRefusedError(
             f"The database role may not migrate: {str(error).strip()}. Grant it CREATE on the "
@@ -68,16 +52,6 @@ def migrate(dsn: str) -> str:
     except psycopg.OperationalError as error:
         raise PostgresUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
     return schema_head()
-
-
-def _upgrade(config: Config) -> None:
-    try:
-        command.upgrade(config, "head")
-    except DBAPIError as error:
-        # SQLAlchemy wraps what Postgres said; the caller sorts psycopg's own errors.
-        if isinstance(error.orig, psycopg.Error):
-            raise error.orig from error
-        raise
 
 
 def _revision(row: tuple[Any, ...] | None) -> str | None:
@@ -92,8 +66,7 @@ def _check_server(version: int) -> None:
 
 
 def _check_known(revision: str | None) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if revision is not None and revision not in known:
+    if revision is not None and revision not in REVISIONS:
         raise SchemaRefusedError(
             f"The database is at schema {revision}, which this version does not know: it was "
             "migrated by a newer version. Upgrade Chronica; nothing was changed."

@@ -109,7 +109,7 @@ class Watermarks:
                     await conn.close()
             except (PostgresUnavailableError, psycopg.Error, OSError) as error:
                 if self._marks:
-                    _log.warning("watermarks void reason=%s", str(error).strip())
+                    _log.warning("watermarks void reason=%s", " ".join(str(error).split()))
             self._marks.clear()
             self.losses += 1
             self._moved.set()

@@ -1,4 +1,4 @@
-"""One round trip that decides: guard, key, ``expected_seq``, create, record (DESIGN 3.3 and 4)."""
+"""One round trip that decides: guard, key, ``expected_seq``, create, record (rule 3.3)."""
 
 from __future__ import annotations
 

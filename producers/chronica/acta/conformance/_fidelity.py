@@ -1,4 +1,4 @@
-"""Whatever comes in comes out the same, wherever a text may stand (DESIGN 3.9)."""
+"""Whatever comes in comes out the same, wherever a text may stand (rule 3.9)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Texts and JSON values that break careless stores, and the comparison that tells.
 
-"Whatever comes in comes out the same" (DESIGN 3.9): each of these was chosen because some layer
+"Whatever comes in comes out the same" (rule 3.9): each of these was chosen because some layer
 (JSON, UTF-8, Postgres text, COPY, msgspec) refuses, escapes or rewrites it.
 """
 

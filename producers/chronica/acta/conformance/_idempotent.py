@@ -1,4 +1,4 @@
-"""Deduplication: the first one wins, for ever (the seed, section 05; DESIGN 3.5)."""
+"""Deduplication: the first one wins, for ever (the seed, section 05; rule 3.5)."""
 
 from __future__ import annotations
 

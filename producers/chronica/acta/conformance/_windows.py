@@ -1,4 +1,4 @@
-"""Context windows through Chronicarius: filters, then limits, then whole calls (DESIGN 4)."""
+"""Context windows through Chronicarius: filters, then limits, then whole calls."""
 
 from __future__ import annotations
 

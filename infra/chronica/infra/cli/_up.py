@@ -1,0 +1,82 @@
+"""``chronica up``: everything in one process, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from ._logs import set_up_logging
+from ._settings import DataDirOption, hidden_password, load_settings
+from ._terminal import errors, output
+
+if TYPE_CHECKING:
+    from ._stack import Stack
+    from ._stopping import Stop
+
+__all__ = ["up"]
+
+
+def up(
+    data_dir: DataDirOption = None,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address the API binds (default 127.0.0.1).", show_default=False),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port the API binds, 0 takes a free one (default 8800)."
+        ),
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Partitions of each topic, pinned at the first start (default 8). They bound "
+            "the recorders for the log's life.",
+        ),
+    ] = None,
+) -> None:
+    """Start Kafka, Postgres, a recorder and the API, and serve until Ctrl-C.
+
+    Kafka and Postgres are embedded, unless CHRONICA_KAFKA_BOOTSTRAP_SERVERS and
+    CHRONICA_POSTGRES_DSN point to others. The first Ctrl-C stops all in order, a second one
+    hurries. The data is there at the next `up`.
+
+    Examples:
+      chronica up
+      chronica up --data-dir /var/lib/fleet --port 9000
+      chronica status            # in another terminal
+    """
+    from ._run import run_stack  # noqa: PLC0415  (heavy)
+
+    set_up_logging()
+    settings = load_settings(data_dir=data_dir, host=host, port=port, partitions=partitions)
+    console = errors()
+
+    async def serve(stack: Stack, stop: Stop) -> None:
+        output().print(_table(stack))
+        output().print("Serving. Ctrl-C stops all in order; the data is kept.")
+        await stop.asked.wait()
+
+    asyncio.run(run_stack(settings, console, serve, pinned_partitions=partitions))
+
+
+def _table(stack: Stack) -> Table:
+    settings = stack.settings
+    assert settings.postgres_dsn is not None, "started"
+    table = Table(title="Chronica", title_justify="left", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("API", stack.url)
+    table.add_row("Kafka", settings.kafka_bootstrap_servers)
+    table.add_row("Postgres", hidden_password(settings.postgres_dsn.get_secret_value()))
+    table.add_row("Data", str(Path(settings.data_dir).absolute()))
+    table.caption = "chronica status --json has the whole Postgres address"
+    table.caption_justify = "left"
+    return table
