@@ -291,3 +291,17 @@ async def test_connect_without_the_log_store_says_what_to_install(
     with pytest.raises(StoreNotInstalledError, match=r"chronica\[server\]"):
         async with Chronicarius.connect():
             pass
+
+
+async def test_a_character_that_was_cut_in_two_is_one_again_wherever_it_stands() -> None:
+    cut, whole = "a\ud83d\ude00", "a\U0001f600"
+    chronicarius = Chronicarius(MemoryStore())
+    actum = replace(
+        MESSAGE, chronicum_id=cut, actor=cut, content=cut, call_id=cut, metadata={cut: cut}
+    )
+    stored = await chronicarius.record_actum(cut, actum, idempotency_key=cut)
+    assert {stored.chronicum_id, stored.actor, stored.content, stored.call_id} == {whole}
+    assert stored.metadata == {whole: whole}
+    assert await chronicarius.record_actum(whole, actum, idempotency_key=whole) == stored
+    assert await chronicarius.get_acta(cut, cut) == [stored]
+    assert (await chronicarius.get_chronicum(cut, cut)).owner_id == whole

@@ -10,6 +10,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from chronica.log import stop_consumer
+
 __all__ = ["LagReport"]
 
 _log = logging.getLogger("chronica.recorder")
@@ -53,7 +55,7 @@ class LagReport:
             try:
                 await consumer.start()
             except BaseException:
-                await consumer.stop()
+                await stop_consumer(consumer)
                 raise
             self._consumer = consumer
         if self._consumer.assignment() != set(places):
@@ -65,4 +67,4 @@ class LagReport:
         """Leave."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await consumer.stop()
+            await stop_consumer(consumer)

@@ -6,13 +6,20 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
 
 from chronica.infra.settings import Settings
-from chronica.log import LogUnavailableError, TopicFacts, ensure_topic
+from chronica.log import (
+    LogRefusedError,
+    LogUnavailableError,
+    TopicFacts,
+    ensure_topic,
+    inspect_topic,
+)
 from chronica.projections import (
     PostgresUnavailableError,
     check_schema,
@@ -35,7 +42,10 @@ _log = logging.getLogger("chronica.recorder")
 
 _TOPIC = "acta"
 _TICK_S = 1.0
-_REPORT_S = 5.0
+# A recorder that hangs is no longer counted after as long as its claims are kept (see the shell):
+# else its share would be free, and nobody's.
+_SESSION_OPTIONS = "-c idle_session_timeout=60s -c statement_timeout=60s"
+_WATCH_S = 5.0
 _FINISH_WITHIN_S = 3.0
 
 
@@ -72,6 +82,7 @@ class Recorder:
         self._work: dict[int, tuple[PartitionShell, asyncio.Task[None]]] = {}
         self._stopping = asyncio.Event()
         self._conn: AsyncConnection[Any] | None = None
+        self._facts: TopicFacts | None = None
 
     @property
     def partitions(self) -> dict[int, int]:
@@ -92,17 +103,18 @@ class Recorder:
             SchemaRefusedError: the database is not, or belongs to another log.
         """
         live = asyncio.create_task(self._live())
-        report = asyncio.create_task(self._report())
+        watch = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait([live, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if live.done():
-                live.result()  # raises what it was refused for
+            await asyncio.wait([live, watch, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for part in (live, watch):
+                if part.done():
+                    part.result()  # raises what it was refused for
         finally:
             stopping.cancel()
-            report.cancel()
+            watch.cancel()
             await self._finish(live)
-            await asyncio.gather(report, return_exceptions=True)
+            await asyncio.gather(watch, return_exceptions=True)
 
     async def _live(self) -> None:
         failures = 0
@@ -119,23 +131,42 @@ class Recorder:
                 await self._leave()
                 await self._pause(backoff_s(failures, self._jitter()))
 
-    async def _report(self) -> None:
+    async def _watch(self) -> None:
+        """Now and then: see that the topic is still the same, and report the lag to Kafka's tools.
+
+        A topic that is deleted and made again under a living recorder is noticed here; by its
+        offsets alone it would look like the old one as soon as it has grown as long.
+        """
         settings = self._settings
-        group = f"{settings.topic_prefix}.recorder"
-        lag = LagReport(settings.kafka_client(), settings.acta_topic, group)
+        client, topic = settings.kafka_client(), settings.acta_topic
+        lag = LagReport(client, topic, f"{settings.topic_prefix}.recorder")
         try:
             while True:
-                await self._sleep(_REPORT_S)
+                await self._sleep(_WATCH_S)
                 await lag.commit({n: at for n, at in self.partitions.items() if at >= 0})
+                with suppress(LogUnavailableError):
+                    self._check_same(await inspect_topic(client, topic))
         finally:
             await lag.close()
+
+    def _check_same(self, facts: TopicFacts | None) -> None:
+        entered = self._facts
+        # A broker that has just come back may not know it yet; one made again has another id.
+        if entered is not None and facts not in (None, entered):
+            raise LogRefusedError(
+                f"The topic {entered.name} was made again, or given other partitions, while it was "
+                "recorded. What was recorded so far is kept; nothing more is. Restore the "
+                "topic, or start a new log with a database of its own."
+            )
 
     async def _enter(self) -> tuple[TopicFacts, int]:
         settings = self._settings
         facts = await ensure_topic(
             settings.kafka_client(), settings.acta_topic, settings.partitions
         )
-        self._conn = await connect(self._dsn, name="chronica recorder (membership)")
+        self._conn = await connect(
+            self._dsn, name="chronica recorder (membership)", options=_SESSION_OPTIONS
+        )
         try:
             await check_schema(self._conn)
             await pin_topic(self._conn, _TOPIC, facts.topic_id, facts.partitions)
@@ -143,6 +174,7 @@ class Recorder:
             await enter_membership(self._conn, generation, self._number)
         except psycopg.Error as error:
             raise sorted_error(error) from error
+        self._facts = facts
         return facts, generation
 
     async def _leave(self) -> None:
@@ -155,7 +187,8 @@ class Recorder:
         for partition, (_shell, task) in list(self._work.items()):
             if task.done():
                 del self._work[partition]
-                task.result()  # raises what it was refused for
+                if not task.cancelled():  # nobody cancels it but by mistake: it is claimed again
+                    task.result()  # raises what it was refused for
         try:
             now = await sharing(self._conn, generation)
         except psycopg.Error as error:

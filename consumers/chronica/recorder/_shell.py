@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from psycopg import AsyncConnection
 
-from chronica.log import LogRefusedError, LogUnavailableError, TopicFacts
+from chronica.log import LogRefusedError, LogUnavailableError, TopicFacts, stop_consumer
 from chronica.projections import (
     ClaimLostError,
     DataRefusedError,
@@ -32,6 +32,7 @@ from chronica.projections import (
     write_batch,
 )
 from chronica.recorder._fold import LogRecord
+from chronica.recorder._lenient import install as install_lenient_records
 from chronica.recorder._state import PartitionState
 from chronica.recorder._work import (
     Abandon,
@@ -184,6 +185,7 @@ class PartitionShell:
 
     async def _consuming(self) -> AIOKafkaConsumer:
         if self._consumer is None:
+            install_lenient_records()
             consumer = AIOKafkaConsumer(
                 **self.client,
                 isolation_level="read_committed",
@@ -195,7 +197,7 @@ class PartitionShell:
             try:
                 await consumer.start()
             except (KafkaError, OSError) as error:
-                await consumer.stop()
+                await stop_consumer(consumer)
                 raise LogUnavailableError(f"Kafka does not answer: {error}") from error
             consumer.assign([TopicPartition(self.facts.name, self.partition)])
             self._consumer = consumer
@@ -281,7 +283,7 @@ class PartitionShell:
         if conn is not None:
             await conn.close()
         if consumer is not None:
-            await consumer.stop()
+            await stop_consumer(consumer)
 
 
 def _record(message: Any) -> LogRecord:

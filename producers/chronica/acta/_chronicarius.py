@@ -29,6 +29,7 @@ from chronica.acta._json import dump_json, load_json
 from chronica.acta._models import EPOCH, ActorKind, Actum, ActumKind, Chronicum, validate_actum
 from chronica.acta._ports import DecidingStore, GuardedStore, IdempotentStore, Store
 from chronica.acta._rules import validate_expected_seq, validate_key, validate_owner
+from chronica.acta._text import joined
 from chronica.acta._window import normal_query
 
 __all__ = ["Chronicarius"]
@@ -105,10 +106,12 @@ class Chronicarius:
             AppendUnknownError: it may yet be recorded: retry with the error's ``retry_key``.
             DecisionPendingError: it is kept and will be decided; the wait ran out.
         """
-        validate_owner(owner)
+        owner = _normal_owner(owner)
         actum = _normal_actum(actum)
         validate_expected_seq(expected_seq)
         validate_key(idempotency_key)
+        if idempotency_key is not None:
+            idempotency_key = joined(idempotency_key)
         store = self._store
         if isinstance(store, DecidingStore):
             new = replace(actum, id=self._new_id())
@@ -156,7 +159,7 @@ class Chronicarius:
             StoreUnavailableError: the store cannot be reached.
             ReadTimeoutError: the store is not yet as far as this read must see.
         """
-        validate_owner(owner)
+        owner, chronicum_id = _normal_owner(owner), joined(chronicum_id)
         query = normal_query(
             last_n=last_n,
             kinds=kinds,
@@ -179,7 +182,7 @@ class Chronicarius:
             StoreUnavailableError: the store cannot be reached.
             ReadTimeoutError: the store is not yet as far as this read must see.
         """
-        validate_owner(owner)
+        owner, chronicum_id = _normal_owner(owner), joined(chronicum_id)
         if isinstance(self._store, GuardedStore):
             return await self._store.chronicum(owner, chronicum_id)
         return await self._guarded(owner, chronicum_id)
@@ -229,8 +232,13 @@ class Chronicarius:
         await self._guarded(owner, chronicum_id)
 
 
+def _normal_owner(owner: str) -> str:
+    validate_owner(owner)
+    return joined(owner)
+
+
 def _normal_actum(actum: Actum) -> Actum:
-    """Return a valid actum as every store is to see it: enums, JSON values, nothing assigned."""
+    """Return a valid actum as stores are to see it: enums, texts and values as JSON has them."""
     if not isinstance(actum, Actum):
         raise InvalidActumError("actum", f"must be an Actum, not {type(actum).__name__}")
     validate_actum(actum)
@@ -242,6 +250,10 @@ def _normal_actum(actum: Actum) -> Actum:
             raise InvalidActumError("metadata", f"must be a JSON object ({error})") from error
     return replace(
         actum,
+        chronicum_id=joined(actum.chronicum_id),
+        actor=joined(actum.actor),
+        content=joined(actum.content),
+        call_id=None if actum.call_id is None else joined(actum.call_id),
         kind=ActumKind(actum.kind),
         actor_kind=ActorKind(actum.actor_kind),
         metadata=metadata,

@@ -3,6 +3,7 @@
 The only package that speaks Kafka besides the shell of the recorder.
 """
 
+from chronica.log._consumers import stop_consumer
 from chronica.log._decode import decode_submission
 from chronica.log._ends import LogEnds
 from chronica.log._errors import LogRefusedError, LogUnavailableError
@@ -36,4 +37,5 @@ __all__ = [
     "inspect_topic",
     "partition_key",
     "partition_of",
+    "stop_consumer",
 ]

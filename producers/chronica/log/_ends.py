@@ -9,6 +9,7 @@ from typing import Any, Literal
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from chronica.log._consumers import stop_consumer
 from chronica.log._errors import LogUnavailableError
 
 __all__ = ["LogEnds"]
@@ -100,7 +101,7 @@ class LogEnds:
             try:
                 await consumer.start()
             except BaseException:
-                await consumer.stop()
+                await stop_consumer(consumer)
                 raise
             self._consumer = consumer
         return self._consumer
@@ -108,4 +109,4 @@ class LogEnds:
     async def _drop(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await consumer.stop()
+            await stop_consumer(consumer)

@@ -16,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
+from chronica.log._consumers import stop_consumer
 from chronica.log._errors import LogRefusedError, LogUnavailableError
 from chronica.log._metadata import fetch_topic
 
@@ -194,7 +195,7 @@ async def _check_first_offsets(client: Mapping[str, Any], topic: TopicFacts) -> 
             f"Kafka does not say where {topic.name} begins ({type(error).__name__}: {error})."
         ) from error
     finally:
-        await consumer.stop()
+        await stop_consumer(consumer)
     for partition, offset in offsets.items():
         if offset != 0:
             raise LogRefusedError(

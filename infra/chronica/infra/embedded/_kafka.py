@@ -9,7 +9,6 @@ import signal
 import socket
 import struct
 import threading
-import uuid
 from pathlib import Path
 from typing import ClassVar
 
@@ -155,18 +154,19 @@ class EmbeddedKafka(Server):
                 )
             return
         shutil.rmtree(data, ignore_errors=True)
-        cluster_id = base64.urlsafe_b64encode(uuid.UUID(bytes=os.urandom(16)).bytes)
+        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         run_tool(
             "Formatting Kafka's storage",
             [
                 *(*java, "kafka.tools.StorageTool", "format", "--config", "server.properties"),
-                *("--cluster-id", cluster_id.decode().rstrip("=")),
+                # One word: an id may begin with a hyphen, and would be taken for an option.
+                f"--cluster-id={cluster_id}",
             ],
             account=None,
             env=_environment(),
             cwd=self.directory,
         )
-        write_atomically(formatted, f"{cluster_id.decode()}\n")
+        write_atomically(formatted, f"{cluster_id}\n")
 
     def _ready(self) -> bool:
         try:
