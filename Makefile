@@ -31,6 +31,13 @@ export LOCK_INPUT
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
+# A Python that is named must be one of them, also where .venv is there already.
+ifneq ($(filter command line environment,$(origin PYTHON)),)
+ifeq ($(shell $(PYTHON) -c '$(SUPPORTED)' >/dev/null 2>&1 && echo yes),)
+$(error Chronica needs Python 3.11 to 3.14, and $(PYTHON) is not one of them)
+endif
+endif
+
 .PHONY: setup
 setup: $(STAMP) ## Make .venv with all pinned packages, and fetch and verify Kafka's jars
 	@$(BIN)/python -m chronica.infra.embedded

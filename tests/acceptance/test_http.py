@@ -299,6 +299,7 @@ async def test_windows_take_their_options(http: httpx.AsyncClient) -> None:
         {"max_chars": -1},
         {"whole_calls": True, "kind": "tool_request"},
         {"consistency": "strong"},
+        {"kinds": "message"},
         {"position": "nonsense"},
     ):
         refused = await http.get(acta(chronicum), params=params)  # type: ignore[arg-type]
@@ -354,7 +355,7 @@ async def test_a_taken_port_and_an_open_host_are_refused_with_a_sentence() -> No
             await ApiServer(
                 Settings(port=port, kafka_bootstrap_servers="x:1", postgres_dsn="x")
             ).start()
-    with pytest.raises(ApiStartError, match=r"keys.*loopback"):
+    with pytest.raises(ApiStartError, match=r"no keys.*loopback"):
         await ApiServer(
             Settings(host="0.0.0.0", port=0, kafka_bootstrap_servers="x:1", postgres_dsn="x")
         ).start()

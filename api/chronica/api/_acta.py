@@ -18,7 +18,7 @@ from chronica.acta import (
 )
 from chronica.api._answers import acta_json, actum_json, chronicum_json, error, json_response
 from chronica.api._backend import Backend, Opened
-from chronica.api._requests import body_of, owner_of, path_text, submission_of
+from chronica.api._requests import body_of, only_known, owner_of, path_text, submission_of
 from chronica.log import InvalidPositionError, Position, Submission
 from chronica.projections import Outcome, Window
 from chronica.store import Consistency
@@ -26,6 +26,8 @@ from chronica.store import Consistency
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/chronica", tags=["acta"])
+
+_FRESHNESS = ("position", "consistency")
 
 
 def _backend(request: Request) -> Backend:
@@ -41,6 +43,7 @@ async def post_actum(request: Request, chronicum_id: str) -> Response:
     the header Chronica-Position.
     """
     owner = owner_of(request)
+    only_known(request)
     chronicum = path_text(chronicum_id)
     backend = _backend(request)
     submission = submission_of(
@@ -91,6 +94,7 @@ async def get_window(
 ) -> Response:
     """Return a context window, oldest first."""
     owner = owner_of(request)
+    only_known(request, "last_n", "kind", "actor_kind", "whole_calls", "max_chars", *_FRESHNESS)
     query = normal_query(
         last_n=last_n,
         kinds=kind,
@@ -112,6 +116,7 @@ async def get_chronicum(
 ) -> Response:
     """Return a chronicum: whose it is, since when, and how far."""
     owner = owner_of(request)
+    only_known(request, *_FRESHNESS)
     window = await _read(request, chronicum_id, owner, None, position, consistency)
     assert window.chronicum is not None, "a missing one was answered 404"
     return json_response(chronicum_json(window.chronicum))

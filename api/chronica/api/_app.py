@@ -66,6 +66,8 @@ def create_app(settings: Settings) -> FastAPI:
         title="Chronica",
         version=version("chronica"),
         lifespan=lifespan,
+        docs_url=None,  # FastAPI's pages load from elsewhere; /openapi.json is complete
+        redoc_url=None,
         redirect_slashes=False,  # a 3xx would count as success with some clients, and lose data
     )
     app.include_router(_acta.router)

@@ -21,6 +21,13 @@ router = APIRouter(tags=["health"])
 _CHECK_S = 3.0
 
 
+@router.get("/")
+async def root() -> Response:
+    """Say what this is, and where to read on."""
+    about = {"service": "chronica", "version": version("chronica"), "openapi": "/openapi.json"}
+    return json_response(dump_json(about))
+
+
 @router.get("/health")
 async def health() -> Response:
     """Say that this process lives."""

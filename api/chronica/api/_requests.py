@@ -24,7 +24,7 @@ from chronica.acta import (
 )
 from chronica.log import Submission
 
-__all__ = ["BODY_BYTES_MAX", "body_of", "owner_of", "path_text", "submission_of"]
+__all__ = ["BODY_BYTES_MAX", "body_of", "only_known", "owner_of", "path_text", "submission_of"]
 
 BODY_BYTES_MAX: Final = 24 * 1024 * 1024
 """Largest request body, in bytes as read."""
@@ -70,6 +70,18 @@ def owner_of(request: Request) -> str:
         raise HTTPException(422, "The header Chronica-Owner is missing: name the owner.")
     validate_owner(owner)
     return owner
+
+
+def only_known(request: Request, *names: str) -> None:
+    """Refuse query parameters that the route does not have: a misspelt filter filters nothing.
+
+    Raises:
+        HTTPException: 422, it names them.
+    """
+    unknown = sorted(set(request.query_params) - set(names))
+    if unknown:
+        known = f"it takes {', '.join(names)}" if names else "it takes none"
+        raise HTTPException(422, f"This route has no parameter {', '.join(unknown)}: {known}.")
 
 
 async def body_of(request: Request) -> bytes:

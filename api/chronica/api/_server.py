@@ -116,8 +116,9 @@ def _bind(settings: Settings) -> socket.socket:
     host, port = settings.host, settings.port
     if not _is_loopback(host):
         raise ApiStartError(
-            f"Without API keys the server binds loopback only, not {host}: whoever reaches it "
-            "could read and write everything. Set CHRONICA_HOST to 127.0.0.1."
+            f"The server asks for no keys, so it binds loopback only, not {host}: whoever reaches "
+            "it could read and write everything. Use --host 127.0.0.1 (CHRONICA_HOST), and put "
+            "what authenticates in front of it."
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only on sockets that name it; without

@@ -33,7 +33,7 @@ class Settings(BaseSettings):
         FileNotFoundError: ``CHRONICA_CONFIG`` names a file that is not there.
     """
 
-    model_config = SettingsConfigDict(env_prefix="CHRONICA_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="CHRONICA_", extra="forbid")
 
     data_dir: Path = Field(Path(".chronica"), description="Where the embedded servers keep data.")
     host: str = Field("127.0.0.1", description="Address the API binds.")
