@@ -137,9 +137,13 @@ def chats(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def dinner(up: Up, chats: Path) -> list[dict[str, Any]]:
     """The acta of one of the conversations, imported once."""
-    assert up.json(*import_of(chats)) == {"recorded": 6, "duplicate": 0, "refused": 0}
+    assert up.json(*import_of(chats)) == counts(recorded=6)
     acta: list[dict[str, Any]] = up.json("window", "dinner", "--owner", "ardian")["acta"]
     return acta
+
+
+def counts(recorded: int = 0, duplicate: int = 0, refused: int = 0) -> dict[str, int]:
+    return {"recorded": recorded, "duplicate": duplicate, "refused": refused, "empty": 0}
 
 
 def import_of(file: Path, owner: str = "ardian") -> list[str | Path]:
@@ -179,6 +183,7 @@ def test_a_second_up_on_the_same_data_is_refused(up: Up) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("Error: ")
     assert "in use" in done.stderr
+    assert "Stopping" not in done.stderr
     assert "Traceback" not in done.stderr
     assert up.json("status")["ready"], "the first is not disturbed"
 
@@ -188,13 +193,14 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts(up: Up, tmp_path
     done = up.run("up", "--data-dir", tmp_path / "other", "--port", port)
     assert done.returncode == 1
     assert f"Port {port}" in done.stderr
-    assert not (tmp_path / "other" / "kafka").exists()
+    assert not (tmp_path / "other").exists()
+    assert "Stopping" not in done.stderr
 
 
 def test_an_import_records_each_part_once(
     up: Up, chats: Path, dinner: list[dict[str, Any]]
 ) -> None:
-    assert up.json(*import_of(chats)) == {"recorded": 0, "duplicate": 6, "refused": 0}
+    assert up.json(*import_of(chats)) == counts(duplicate=6)
     assert [(a["seq"], a["kind"], a["actor_kind"], a["actor"]) for a in dinner] == [
         (1, "message", "system", "system"),
         (2, "message", "human", "ardian"),
@@ -220,9 +226,40 @@ def test_a_bad_line_and_a_foreign_conversation_are_refused_and_the_rest_is_recor
     file.write_text(line("of-two", 0) + '{"conversation":\n' + line("of-one", 1))
     done = up.run(*import_of(file, "two"), "--json")
     assert done.returncode == 1
-    assert json.loads(done.stdout) == {"recorded": 1, "duplicate": 0, "refused": 2}
+    assert json.loads(done.stdout) == counts(recorded=1, refused=2)
     assert "Line 2: it is not JSON" in done.stderr
-    assert "Line 3: chronicum 'of-one' has another owner" in done.stderr
+    assert "Line 3: Chronicum 'of-one' was not found." in done.stderr, "as for anyone"
+
+
+def test_standard_input_is_imported_as_it_comes_and_can_be_interrupted(up: Up) -> None:
+    said = [{"conversation": "piped", "role": "user", "content": f"{n}"} for n in range(2)]
+    with subprocess.Popen(
+        [CHRONICA, *import_of(Path("-"))],
+        env=up.env,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write("".join(json.dumps(each) + "\n" for each in said))
+        process.stdin.flush()
+        deadline = time.monotonic() + 30
+        while up.run("window", "piped", "--owner", "ardian", "--json").stdout.count('"id"') < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 1, "though the pipe is still open"
+        assert "2 acta were recorded" in process.stderr.read()
+    done = subprocess.run(
+        [CHRONICA, *import_of(Path("-")), "--json"],
+        env=up.env,
+        input="".join(json.dumps(each) + "\n" for each in [*said, said[0] | {"content": ""}]),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert json.loads(done.stdout) == counts(duplicate=2) | {"empty": 1}, done.stderr
 
 
 def test_a_damaged_file_is_refused_whole(up: Up, chats: Path, tmp_path: Path) -> None:
@@ -267,11 +304,12 @@ def test_another_recorder_shares_the_work_and_stops_at_once(up: Up) -> None:
     )
     assert process.stderr is not None
     assert "recorder starts" in process.stderr.readline()
-    time.sleep(1)
+    time.sleep(4)  # a tick of the other to give up its half, one of this to claim it, one to tell
     process.send_signal(signal.SIGTERM)
     begun = time.monotonic()
     said = process.communicate(timeout=20)[1]
     assert process.returncode == 0, said
+    assert "recorder holds partitions=" in said
     assert time.monotonic() - begun < 6
     assert "recorder stopped" in said
 
@@ -321,17 +359,9 @@ def test_the_airline_conversations_are_in_the_log_as_in_the_file(up: Up) -> None
         wanted.setdefault(message["conversation"], []).extend(expected(message, "carla"))
 
     begun = time.monotonic()
-    assert up.json(*import_of(AIRLINE, "carla")) == {
-        "recorded": 3987,
-        "duplicate": 0,
-        "refused": 0,
-    }
+    assert up.json(*import_of(AIRLINE, "carla")) == counts(recorded=3987)
     print(f"import of 3,987 acta: {time.monotonic() - begun:.1f} s")
-    assert up.json(*import_of(AIRLINE, "carla")) == {
-        "recorded": 0,
-        "duplicate": 3987,
-        "refused": 0,
-    }
+    assert up.json(*import_of(AIRLINE, "carla")) == counts(duplicate=3987)
 
     with httpx.Client(base_url=up.url, timeout=30) as client, ThreadPoolExecutor(4) as pool:
         windows = dict(
@@ -357,6 +387,7 @@ def test_ctrl_c_stops_all_and_the_data_is_there_at_the_next_up(
     up: Up, chats: Path, dinner: list[dict[str, Any]]
 ) -> None:
     assert up.stop(signal.SIGINT) == 0, up.said()
+    assert up.said().splitlines()[-1] == f"Stopped. The data is kept in {up.data_dir}."
     assert "Traceback" not in up.said()
     assert up.nothing_is_left()
     assert up.run("status").returncode == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -14,7 +15,10 @@ from tests.harness.running import dsn_of, recorded
 
 from chronica.acta import ActorKind, Actum, ActumKind, Chronicarius
 from chronica.infra.settings import Settings
-from chronica.log import partition_key, partition_of
+from chronica.log import ensure_topic, partition_key, partition_of
+from chronica.projections import claim_partition, hang_up, migrate, pin_topic
+from chronica.projections import connect as connect_to_postgres
+from chronica.recorder import Recorder
 from chronica.store import connect
 
 
@@ -100,3 +104,32 @@ async def test_a_recorder_stops_within_five_seconds_while_postgres_hangs(
                 began = time.monotonic()
                 running.stop()
                 assert time.monotonic() - began < 5.0
+
+
+@pytest.mark.parametrize("hangs_in", ["idle", "transaction", "COPY"])
+async def test_a_recorder_that_hangs_is_taken_over_from_whatever_it_was_doing(
+    settings: Settings, hangs_in: str
+) -> None:
+    dsn = dsn_of(settings)
+    facts = await ensure_topic(settings.kafka_client(), settings.acta_topic, settings.partitions)
+    await asyncio.to_thread(migrate, dsn)
+    hung = await connect_to_postgres(dsn, name="hung")
+    await pin_topic(hung, "acta", facts.topic_id, facts.partitions)
+    assert await claim_partition(hung, "acta", 0) is not None
+    if hangs_in != "idle":
+        await hung.execute("BEGIN")
+    if hangs_in == "COPY":
+        # It asks for data and gets none: no timeout of Postgres ends this.
+        hung.pgconn.send_query(b"COPY chronica_g1.acta FROM STDIN")
+        hung.pgconn.flush()
+    recorder = Recorder(settings, hung_after_s=1.0)
+    running = asyncio.create_task(recorder.run())
+    try:
+        async with asyncio.timeout(20):
+            while recorder.partitions.get(0, -1) < 0:
+                assert not running.done()
+                await asyncio.sleep(0.05)
+    finally:
+        recorder.stop()
+        await running
+        hang_up(hung)

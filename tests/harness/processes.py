@@ -80,7 +80,8 @@ class RecorderProcess:
         self._process.wait()
 
     def stop(self, within_s: float = 10.0) -> int:
-        """End it with SIGTERM and return its exit code."""
+        """End it with SIGTERM and return its exit code; one that is frozen goes on first."""
+        self._process.send_signal(signal.SIGCONT)
         self._process.terminate()
         try:
             return self._process.wait(within_s)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
+import socket
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +15,11 @@ from pathlib import Path
 import pytest
 
 from chronica.infra.cli import main
+from chronica.infra.cli._logs import set_up_logging
+from chronica.infra.cli._openai_chat import ChatMapping
 from chronica.infra.cli._settings import hidden_password, load_settings
+from chronica.infra.cli._terminal import counted_acta
+from chronica.infra.embedded import DataDir, RunningStack
 
 COMMANDS = ("up", "demo", "status", "window", "import", "recorder", "migrate")
 
@@ -108,18 +115,80 @@ def test_a_setting_that_is_not_usable_is_named_and_its_value_is_not_shown(
     assert "s3cret" not in sentence
 
 
-@pytest.mark.parametrize("text", [None, "port = [", '{"port": }'])
-def test_a_settings_file_that_cannot_be_read_is_named(
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("s.toml", None, "CHRONICA_CONFIG names {file}, which is not a file: "),
+        ("s.toml", "\nport = [", "The settings file {file}, line 2, is not usable TOML ("),
+        ("s.toml", 'port = 1\nhost = "x', "The settings file {file}, line 2, is not usable TOML ("),
+        ("s.json", '{"port":\n}', "The settings file {file}, line 2, is not usable JSON ("),
+        ("s.json", "[1]", "The settings file {file} is not usable JSON (no table of settings): "),
+        ("s.toml", 'port = "s3cret"', "The setting `port` in {file} is not usable: "),
+        ("s.toml", "prot = 3", "The setting `prot` in {file} is not known: "),
+    ],
+)
+def test_what_is_wrong_with_a_settings_file_is_said_once(
+    name: str,
     text: str | None,
+    says: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / ("settings.json" if text and text.startswith("{") else "settings.toml")
+    file = tmp_path / name
     if text is not None:
         file.write_text(text)
     monkeypatch.setenv("CHRONICA_CONFIG", str(file))
-    assert "CHRONICA_CONFIG" in error_of(capsys, "up")
+    sentence = error_of(capsys, "up")
+    assert sentence.startswith(f"Error: {says.format(file=file)}")
+    assert "s3cret" not in sentence
+    assert "CHRONICA_PORT" not in sentence, "the file is to blame"
+    assert sentence.count(str(file)) == 1
+
+
+@pytest.mark.parametrize("arguments", [("--port", "{taken}"), ("--host", "192.0.2.1")])
+def test_an_address_that_cannot_be_bound_is_refused_before_anything_is_made(
+    arguments: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        error_of(capsys, "up", *(each.format(taken=port) for each in arguments))
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_second_up_is_told_of_the_first_and_not_of_its_port(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, DataDir(tmp_path / "data") as data_dir:
+        port = taken.getsockname()[1]
+        data_dir.publish(RunningStack(pid=os.getpid(), api=None, kafka="k:1", postgres="host=p"))
+        assert "is in use by process" in error_of(capsys, "up", "--port", str(port))
+
+
+def test_import_help_says_what_a_line_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("import", "--help") == 0
+    shown = capsys.readouterr().out
+    (example,) = re.findall(r"^ *(\{.*\}) *$", shown, re.MULTILINE)
+    (keyed,) = ChatMapping("ardian").acta(example)
+    assert keyed.key == "dinner/0/0"
+    for field in ("conversation", "index", "role", "content", "tool_calls", "tool_call_id", "name"):
+        assert re.search(rf"^ *{field}  ", shown, re.MULTILINE), field
+
+
+def test_log_lines_come_above_what_rich_draws(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logging()
+    drawn = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", drawn)
+    logging.getLogger("chronica.up").warning("Postgres ended")
+    assert drawn.getvalue().endswith("WARNING chronica.up Postgres ended\n")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, "0 acta"), (1, "1 actum"), (1200, "1,200 acta")])
+def test_one_is_an_actum(count: int, shown: str) -> None:
+    assert counted_acta(count) == shown
 
 
 def test_an_unknown_log_level_is_refused(
@@ -152,6 +221,8 @@ def test_what_nobody_expected_is_still_a_sentence(
         raise RuntimeError("a\x1b[31mb")
 
     monkeypatch.setattr("chronica.store.resolve", broken)
+    monkeypatch.setenv("CHRONICA_KAFKA_BOOTSTRAP_SERVERS", "k:1")
+    monkeypatch.setenv("CHRONICA_POSTGRES_DSN", "host=p")
     sentence = error_of(capsys, "recorder")
     assert "unexpected" in sentence
     assert "\x1b" not in sentence

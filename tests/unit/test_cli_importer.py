@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,13 +18,17 @@ from chronica.acta import (
     NotAppendedError,
     WindowQuery,
 )
-from chronica.infra.cli._import import opened
 from chronica.infra.cli._importer import Importer, Summary
 
 
 def line(conversation: str, index: int, content: str = "x") -> bytes:
     message = {"conversation": conversation, "index": index, "role": "user", "content": content}
     return json.dumps(message).encode() + b"\n"
+
+
+async def each(lines: list[bytes]) -> AsyncIterator[bytes]:
+    for one in lines:
+        yield one
 
 
 class Decider:
@@ -56,7 +59,7 @@ class Decider:
 
 async def imported(store: MemoryStore | Decider, lines: list[bytes], owner: str = "me") -> Summary:
     importer = Importer(store, owner)
-    await importer.run(lines, lambda: None)
+    await importer.run(each(lines), lambda: None)
     return importer.summary
 
 
@@ -75,7 +78,7 @@ async def test_a_foreign_chronicum_is_refused_and_the_others_go_on() -> None:
     await imported(store, [line("a", 0)], owner="somebody")
     summary = await imported(store, [line("a", 1), line("b", 0)])
     assert (summary.recorded.total(), summary.refused) == (1, 1)
-    assert summary.refusals == ["Line 1: chronicum 'a' has another owner."]
+    assert summary.refusals == ["Line 1: Chronicum 'a' was not found."], "as anywhere"
 
 
 async def test_a_bad_line_is_counted_and_named_and_the_rest_goes_on() -> None:
@@ -105,7 +108,7 @@ async def test_when_the_log_is_away_nothing_overtakes_what_was_not_appended() ->
     store.trouble_at = 2
     importer = Importer(store, "me")
     with pytest.raises(NotAppendedError):
-        await importer.run([line("a", n, "x" * 30_000_000) for n in range(9)], lambda: None)
+        await importer.run(each([line("a", n, "x" * 30_000_000) for n in range(9)]), lambda: None)
     assert len(store.came) <= 3, "the ones under way together, and none after"
     assert store.under_way == 0
 
@@ -123,12 +126,14 @@ async def test_only_the_first_refusals_are_kept() -> None:
     assert len(summary.refusals) == 20
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_files_are_read_plain_or_packed_whatever_they_are_called(
-    packed: bool, tmp_path: Path
-) -> None:
-    text = b"\xef\xbb\xbf" + line("a", 0) + line("a", 1)
-    file = tmp_path / "chats"
-    file.write_bytes(gzip.compress(text) if packed else text)
-    with opened(file) as lines:
-        assert list(lines) == [line("a", 0), line("a", 1)]
+async def test_messages_that_make_no_actum_are_counted() -> None:
+    summary = await imported(MemoryStore(), [line("a", 0, ""), b"\n", line("a", 1)])
+    assert (summary.recorded.total(), summary.refused, summary.empty) == (1, 0, 1)
+
+
+async def test_lines_without_an_index_are_the_same_ones_at_the_next_import() -> None:
+    store = MemoryStore()
+    lines = [json.dumps({"conversation": "a", "role": "user", "content": "x"}).encode()] * 3
+    assert (await imported(store, lines)).recorded.total() == 3
+    again = await imported(store, [*lines, lines[0]])
+    assert (again.recorded.total(), again.duplicate) == (1, 3)

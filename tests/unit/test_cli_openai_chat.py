@@ -127,3 +127,40 @@ def test_a_bad_line_says_what_is_wrong(text: str | bytes, says: str) -> None:
 def test_what_no_actum_may_be_is_refused_with_its_field() -> None:
     with pytest.raises(InvalidActumError, match="chronicum_id"):
         mapped(role="user", content="x", conversation="x" * 1025)
+
+
+def keys(*lines: dict[str, Any] | str) -> list[str]:
+    """Return the key of each line, or why it is refused."""
+    mapping = ChatMapping("o")
+    found = []
+    for fields in lines:
+        text = fields if isinstance(fields, str) else json.dumps(fields)
+        try:
+            (keyed,) = mapping.acta(text)
+            found.append(keyed.key)
+        except BadLineError as error:
+            found.append(str(error))
+    return found
+
+
+def said(conversation: str, **fields: Any) -> dict[str, Any]:
+    return {"conversation": conversation, "role": "user", "content": "x", **fields}
+
+
+def test_without_an_index_the_lines_of_a_conversation_are_counted() -> None:
+    assert keys(said("a"), said("b"), said("a"), said("a", index=None)) == [
+        "a/0/0",
+        "b/0/0",
+        "a/1/0",
+        "a/2/0",
+    ]
+    refused = said("a", role="teacher")
+    assert keys(refused, said("a"))[1] == "a/1/0", "once mended it has its number"
+    assert keys(said("a", index=0), said("a"))[1] == "a/1/0"
+
+
+def test_a_line_whose_number_could_be_anothers_is_refused() -> None:
+    assert "mend that one" in keys("{", said("a"))[1], "it may be a line of this conversation"
+    assert keys("{", said("a", index=7))[1] == "a/7/0", "an index doesn't depend on other lines"
+    assert "no index" in keys(said("a", index=1), said("a"))[1]
+    assert "count up to 1" in keys(said("a"), said("a", index=0))[1]

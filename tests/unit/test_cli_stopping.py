@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
+from pathlib import Path
 from typing import cast
 
 import pytest
+from pydantic import SecretStr
+from rich.console import Console
 
 from chronica.infra.cli import _recorder as recorder_command
-from chronica.infra.cli._recorder import record_until
-from chronica.infra.cli._run import _first
-from chronica.infra.cli._stack import _unless
+from chronica.infra.cli._embedded import EmbeddedServers
+from chronica.infra.cli._recorder import record_until, tell_partitions
+from chronica.infra.cli._run import _first, run_stack
+from chronica.infra.cli._stack import Stack, _unless
 from chronica.infra.cli._stopping import Stop, stop_on_signals
+from chronica.infra.embedded import StartError
+from chronica.infra.settings import Settings
 from chronica.log import LogRefusedError
 from chronica.recorder import Recorder
 
@@ -111,3 +118,82 @@ async def test_a_step_of_stopping_is_cut_short_when_it_is_to_hurry() -> None:
     assert not await _unless(hurry, broken), "the next steps are taken all the same"
     asyncio.get_running_loop().call_later(0.05, hurry.set)
     assert not await _unless(hurry, slow)
+
+
+async def test_the_partitions_are_told_when_they_change(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    held = iter([{}, {0: -1}, {0: 5}, {0: 6}, {0: 7, 2: 0}, {}])
+
+    def next_held() -> dict[int, int]:
+        try:
+            return next(held)
+        except StopIteration:
+            raise asyncio.CancelledError from None
+
+    with pytest.raises(asyncio.CancelledError):
+        await tell_partitions(next_held, poll_s=0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "recorder holds partitions=0",
+        "recorder holds partitions=0,2",
+        "recorder holds partitions=none",
+    ]
+
+
+class Servers:
+    """Embedded servers whose watch sees one die, and can't start it again if that is asked for."""
+
+    def __init__(self, *, gone: bool) -> None:
+        self.gone = gone
+        self.again = asyncio.Event()
+
+    async def keep(self) -> None:
+        if self.gone:
+            raise StartError("Postgres can't be started again.")
+        self.again.set()
+        await asyncio.Event().wait()
+
+
+async def test_the_servers_are_watched_while_the_stack_gets_ready(tmp_path: Path) -> None:
+    settings = Settings(
+        data_dir=tmp_path, kafka_bootstrap_servers="k:1", postgres_dsn=SecretStr("")
+    )
+    stack = Stack(settings, Console(file=io.StringIO()))
+    servers = Servers(gone=False)
+    stack._servers = cast("EmbeddedServers", servers)
+
+    async def ready() -> None:
+        await servers.again.wait()
+
+    await asyncio.wait_for(stack._kept_until(ready()), 5)
+    assert stack._watch is not None
+    assert not stack._watch.done(), "it goes on"
+    stack._watch.cancel()
+
+    stack._servers = cast("EmbeddedServers", Servers(gone=True))
+    with pytest.raises(StartError):
+        await asyncio.wait_for(stack._kept_until(asyncio.sleep(60)), 5)
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_nothing_is_stopped_that_was_not_started(
+    started: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refused:
+        def __init__(self, *_arguments: object) -> None:
+            self.started = started
+
+        async def start(self, **_options: object) -> None:
+            raise StartError("no")
+
+        async def stop(self, _stop: Stop) -> None:
+            assert started
+
+    async def work(_stack: Stack, _stop: Stop) -> None:
+        pytest.fail("it can't have started")
+
+    monkeypatch.setattr("chronica.infra.cli._run.Stack", Refused)
+    console = Console(file=io.StringIO())
+    with pytest.raises(StartError):
+        await run_stack(Settings(), console, work)
+    assert isinstance(console.file, io.StringIO)
+    assert ("Stopping" in console.file.getvalue()) is started

@@ -24,6 +24,7 @@ from chronica.projections import (
     PostgresUnavailableError,
     check_schema,
     connect,
+    end_hung_sessions,
     enter_membership,
     hang_up,
     live_generation,
@@ -59,6 +60,7 @@ class Recorder:
         settings: with the addresses of Kafka and Postgres.
         limits: of one batch.
         number: of this recorder among the live ones; random by default.
+        hung_after_s: a recorder that has not spoken to Postgres for so long is taken over from.
         sleep: injected; the waits between ticks and after failures.
         jitter: injected; returns a number from 0 to 1.
     """
@@ -69,6 +71,7 @@ class Recorder:
         *,
         limits: Limits | None = None,
         number: int | None = None,
+        hung_after_s: float = 60.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -77,6 +80,7 @@ class Recorder:
         self._dsn = settings.postgres_dsn.get_secret_value()
         self._limits = limits or Limits()
         self._number = random.getrandbits(31) if number is None else number
+        self._hung_after_s = hung_after_s
         self._sleep = sleep
         self._jitter = jitter
         self._work: dict[int, tuple[PartitionShell, asyncio.Task[None]]] = {}
@@ -190,9 +194,12 @@ class Recorder:
                 if not task.cancelled():  # nobody cancels it but by mistake: it is claimed again
                     task.result()  # raises what it was refused for
         try:
+            ended = await end_hung_sessions(self._conn, generation, after_s=self._hung_after_s)
             now = await sharing(self._conn, generation)
         except psycopg.Error as error:
             raise sorted_error(error) from error
+        if ended:
+            _log.warning("ended sessions of a recorder that hangs count=%d", ended)
         share = fair_share(facts.partitions, now.members, self._number)
         for partition in to_give_up(self._work, share):
             self._work[partition][0].stop()

@@ -26,9 +26,13 @@ def resolve(settings: Settings | None = None) -> Settings:
     if settings.kafka_bootstrap_servers and settings.postgres_dsn:
         return settings
     running = read_running(settings.data_dir)
-    if running is None:
+    dsn = settings.postgres_dsn
+    postgres = None if dsn is None else dsn.get_secret_value()
+    # Never a part of one stack and a part of another.
+    if running is None or not running.is_at(settings.kafka_bootstrap_servers, postgres):
         raise StoreUnavailableError(
-            f"No Chronica runs in {settings.data_dir}: start one with `chronica up`, or set "
+            f"No such Chronica runs in {settings.data_dir}: start one with `chronica up`, or set "
+            "both "
             "CHRONICA_KAFKA_BOOTSTRAP_SERVERS and CHRONICA_POSTGRES_DSN."
         )
     return Settings(

@@ -4,6 +4,7 @@ from chronica.projections._batches import CHANNEL, look_up, write_batch
 from chronica.projections._claims import (
     Sharing,
     claim_partition,
+    end_hung_sessions,
     enter_membership,
     live_generation,
     pin_topic,
@@ -65,6 +66,7 @@ __all__ = [
     "chronicum_number",
     "claim_partition",
     "connect",
+    "end_hung_sessions",
     "enter_membership",
     "hang_up",
     "key_digest",

@@ -15,6 +15,7 @@ from chronica.projections._tables import ClaimRow
 __all__ = [
     "Sharing",
     "claim_partition",
+    "end_hung_sessions",
     "enter_membership",
     "live_generation",
     "pin_topic",
@@ -100,6 +101,29 @@ async def enter_membership(conn: Connection, generation: int, number: int) -> No
     """Make this recorder visible to the others for as long as the connection lives."""
     locks = _MEMBER_LOCKS + generation
     await conn.execute("SELECT pg_advisory_lock_shared(%s, %s)", [locks, number])
+
+
+async def end_hung_sessions(conn: Connection, generation: int, *, after_s: float) -> int:
+    """End the sessions of recorders that hang, and so free what they hold; return how many.
+
+    A session that only waits for its client is one whose client lives and works within
+    milliseconds, or hangs. Postgres' own timeouts don't end them all: one that waits for more of a
+    COPY, or to send an answer, is neither idle nor can its statement be timed out.
+
+    Args:
+        conn: of a recorder that lives.
+        generation: of the claims.
+        after_s: how long a session may wait for its client.
+    """
+    cursor = await conn.execute(
+        "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a "
+        "WHERE a.pid <> pg_backend_pid() AND a.datname = current_database() "
+        "AND a.wait_event_type = 'Client' AND a.state_change < now() - make_interval(secs => %s) "
+        "AND EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = a.pid AND l.granted "
+        "AND l.locktype = 'advisory' AND l.classid IN (%s, %s))",
+        [after_s, _MEMBER_LOCKS + generation, _PARTITION_LOCKS + generation],
+    )
+    return len(await cursor.fetchall())
 
 
 async def sharing(conn: Connection, generation: int) -> Sharing:

@@ -97,11 +97,10 @@ def _show_version() -> None:
 
 
 def _help(command: Callable[..., None]) -> str:
-    """Return a command's docstring as Rich shows it: paragraphs flow, examples keep their lines."""
+    """Return a command's docstring as Rich shows it: paragraphs flow, indented lines stay."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(
-        escape(text if text.startswith("Examples:") else " ".join(text.split()))
-        for text in paragraphs
+        escape(text if "\n  " in text else " ".join(text.split())) for text in paragraphs
     )
 
 

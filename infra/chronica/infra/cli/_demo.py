@@ -15,6 +15,7 @@ from chronica.acta import ActumKind, Chronicarius, ChronicumNotFoundError, rando
 from chronica.infra.settings import Settings
 
 from ._logs import set_up_logging
+from ._program import command
 from ._sample import BOOKER, OWNER, STRANGER, sample_acta
 from ._settings import DataDirOption, load_settings
 from ._terminal import CommandError, errors, output
@@ -55,11 +56,13 @@ def demo(data_dir: DataDirOption = None) -> None:
 
     if not asyncio.run(run_stack(settings, errors(), show)):
         raise typer.Exit(_INTERRUPTED)
-    console.print(f"\nAll stopped in order; the data is in {directory}. To look around in it:")
-    console.print(f"  chronica up --data-dir {directory}", soft_wrap=True)
-    console.print(
-        f"  chronica window {chronicum_id} --owner {OWNER} --data-dir {directory}", soft_wrap=True
-    )
+    window = ("window", chronicum_id, "--owner", OWNER)
+    for line in (
+        f"\nAll stopped in order; the data is in {directory}. To look around in it:",
+        f"  {command('up', '--data-dir', directory)}",
+        f"  {command(*window, '--data-dir', directory)}",
+    ):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 async def _converse(settings: Settings, chronicum_id: str, console: Console) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass, field, replace
 
 from chronica.acta import (
     AppendUnknownError,
     ChronicaError,
-    ChronicumNotFoundError,
     DecidingStore,
     DecisionPendingError,
     InvalidActumError,
@@ -41,12 +40,14 @@ class Summary:
     Attributes:
         recorded: new in the log, by their kinds.
         duplicate: there already, by their keys.
+        empty: messages that make no actum.
         refused: acta of another owner's chronicum, or that can't be stored; and bad lines.
         refusals: the first refusals, as sentences.
     """
 
     recorded: Counter[str] = field(default_factory=Counter)
     duplicate: int = 0
+    empty: int = 0
     refused: int = 0
     refusals: list[str] = field(default_factory=list)
     chronica: set[str] = field(default_factory=set)
@@ -79,7 +80,7 @@ class Importer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._away: ChronicaError | None = None
 
-    async def run(self, lines: Iterable[bytes], advance: Callable[[], None]) -> None:
+    async def run(self, lines: AsyncIterable[bytes], advance: Callable[[], None]) -> None:
         """Import the lines; ``summary`` counts, also when this fails halfway.
 
         Args:
@@ -90,7 +91,9 @@ class Importer:
             ChronicaError: the log or the recorder is away; what was recorded so far is kept.
         """
         try:
-            for number, line in enumerate(lines, 1):
+            number = 0
+            async for line in lines:
+                number += 1
                 for keyed in self._acta(number, line):
                     await self._begin(number, keyed)
                 if self._away is not None:
@@ -109,10 +112,13 @@ class Importer:
         if not line.strip():
             return []
         try:
-            return self._mapping.acta(line)
+            acta = self._mapping.acta(line)
         except (BadLineError, InvalidActumError) as error:
             self.summary.refuse(number, str(error))
             return []
+        if not acta:
+            self.summary.empty += 1
+        return acta
 
     async def _begin(self, number: int, keyed: KeyedActum) -> None:
         # Large contents count for more, so that memory is bounded and not only their number.
@@ -134,8 +140,6 @@ class Importer:
             )
         except _AWAY as error:
             self._away = self._away or error
-        except ChronicumNotFoundError as error:
-            self.summary.refuse(number, f"chronicum {error.chronicum_id!r} has another owner.")
         except ChronicaError as error:
             self.summary.refuse(number, str(error))
         else:

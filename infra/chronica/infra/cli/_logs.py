@@ -25,6 +25,21 @@ _CHATTY = {
 }
 
 
+class _StandardError(logging.Handler):
+    """Writes to what standard error is at that moment: while Rich draws there, it is Rich.
+
+    So a line comes above a spinner or a progress bar, and is not overwritten by it.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:  # noqa: BLE001  (a log line ends nothing)
+            self.handleError(record)
+
+
 def set_up_logging(default: str = "WARNING") -> None:
     """Send log lines to standard error, from the level that ``CHRONICA_LOG_LEVEL`` names on.
 
@@ -44,7 +59,7 @@ def set_up_logging(default: str = "WARNING") -> None:
         "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S"
     )
     formatter.converter = time.gmtime
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StandardError()
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]

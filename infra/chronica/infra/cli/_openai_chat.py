@@ -1,7 +1,7 @@
 """From OpenAI chat messages to acta: what each message of a conversation becomes.
 
-Input is a JSON object a line: ``conversation``, ``index``, ``role``, ``content`` and, where they
-apply, ``tool_calls``, ``tool_call_id`` and ``name``. The chronicum is the conversation.
+Input is a JSON object a line: ``conversation``, ``role``, ``content`` and, where they apply,
+``index``, ``tool_calls``, ``tool_call_id`` and ``name``. The chronicum is the conversation.
 
 - system: a message by the system ``system``; user: a message by the human who owns it.
 - assistant: its content is a message by the agent ``assistant``, then each tool call is a
@@ -9,7 +9,8 @@ apply, ``tool_calls``, ``tool_call_id`` and ``name``. The chronicum is the conve
 - tool: a tool response by the system, the tool's name its actor.
 
 Null or empty content makes no message. Each part has a key of its own (conversation, index, part;
-the content is part 0, the calls follow), so that a file can be imported again and nothing doubles.
+the content is part 0, the calls follow; the index is counted where there is none), so that a file
+can be imported again and nothing doubles.
 Pure: no I/O.
 """
 
@@ -28,6 +29,8 @@ from chronica.acta import (
     load_json,
     validate_actum,
 )
+
+from ._numbering import BadIndexError, Numbering
 
 __all__ = ["BadLineError", "ChatMapping", "KeyedActum"]
 
@@ -56,6 +59,7 @@ class ChatMapping:
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._tools: dict[tuple[str, str], str] = {}
+        self._numbering = Numbering()
 
     def acta(self, line: str | bytes) -> list[KeyedActum]:
         """Return the acta of a line.
@@ -64,15 +68,15 @@ class ChatMapping:
             BadLineError: it is not JSON, or not such a message; none of it is returned.
         """
         try:
-            message = load_json(line)
-        except ValueError as error:
-            raise BadLineError(f"it is not JSON ({error})") from error
-        if not isinstance(message, dict):
-            raise BadLineError("it is not a JSON object")
-        conversation = _text(message, "conversation")
-        index = message.get("index")
-        if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-            raise BadLineError("index must be an integer from 0 on")
+            message = _object(line)
+            conversation = _text(message, "conversation")
+        except BadLineError:
+            self._numbering.lose()
+            raise
+        try:
+            index = self._numbering.number(conversation, message.get("index"))
+        except BadIndexError as error:
+            raise BadLineError(str(error)) from error
         acta = self._parts(conversation, message)
         for _part, actum in acta:
             validate_actum(actum)
@@ -134,6 +138,16 @@ class ChatMapping:
             content=content,
             call_id=call_id,
         )
+
+
+def _object(line: str | bytes) -> dict[str, Any]:
+    try:
+        message = load_json(line)
+    except ValueError as error:
+        raise BadLineError(f"it is not JSON ({error})") from error
+    if not isinstance(message, dict):
+        raise BadLineError("it is not a JSON object")
+    return message
 
 
 def _message(conversation: str, actor_kind: ActorKind, actor: str, content: str) -> Actum:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chronica.infra.settings import Settings
 
 from ._logs import set_up_logging
-from ._settings import DataDirOption, load_settings, postgres_dsn
+from ._running import postgres_dsn, resolved
+from ._settings import DataDirOption, load_settings
 from ._stopping import Stop, stop_on_signals
 from ._terminal import CommandError, output
 
 if TYPE_CHECKING:
     from chronica.recorder import Recorder
 
-__all__ = ["migrate", "record_until", "recorder"]
+__all__ = ["migrate", "record_until", "recorder", "tell_partitions"]
 
 _log = logging.getLogger("chronica.recorder")
 
@@ -33,10 +35,8 @@ def recorder(data_dir: DataDirOption = None) -> None:
       chronica recorder                # for the stack that runs in .chronica
       CHRONICA_CONFIG=chronica.toml chronica recorder
     """
-    from chronica.store import resolve  # noqa: PLC0415  (heavy)
-
     set_up_logging("INFO")
-    settings = resolve(load_settings(data_dir=data_dir))
+    settings = resolved(load_settings(data_dir=data_dir))
     asyncio.run(_run(settings))
 
 
@@ -74,8 +74,29 @@ async def _run(settings: Settings) -> None:
             settings.kafka_bootstrap_servers,
             settings.acta_topic,
         )
-        await record_until(stop, Recorder(settings))
+        recorder = Recorder(settings)
+        telling = asyncio.ensure_future(tell_partitions(lambda: recorder.partitions))
+        try:
+            await record_until(stop, recorder)
+        finally:
+            telling.cancel()
         _log.info("recorder stopped")
+
+
+async def tell_partitions(held: Callable[[], dict[int, int]], poll_s: float = 1.0) -> None:
+    """Log which partitions are held, whenever that has changed; never returns.
+
+    Args:
+        held: as ``Recorder.partitions``.
+        poll_s: how often to look.
+    """
+    told: list[int] = []
+    while True:
+        now = sorted(partition for partition, at in held().items() if at >= 0)
+        if now != told:
+            told = now
+            _log.info("recorder holds partitions=%s", ",".join(map(str, now)) or "none")
+        await asyncio.sleep(poll_s)
 
 
 async def record_until(stop: Stop, recorder: Recorder) -> None:

@@ -40,8 +40,9 @@ async def run_stack(
                 return False
             return await _first(work(stack, stop), stack.keep(), stop.asked.wait())
         finally:
-            with busy(console, "Stopping in order; Ctrl-C again hurries."):
-                await stack.stop(stop)
+            if stack.started:
+                with busy(console, "Stopping in order; Ctrl-C again hurries."):
+                    await stack.stop(stop)
 
 
 async def _first(work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, Any]) -> bool:

@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
-import httpx
 from rich.console import Console
 
-from chronica.api import ApiServer, check_address
-from chronica.infra.embedded import DataDir, RunningStack
+from chronica.api import ApiServer, ApiStartError, check_address
+from chronica.infra.embedded import DataDir, RunningStack, read_running
 from chronica.infra.settings import Settings
 from chronica.log import ensure_topic
 from chronica.projections import migrate
 from chronica.recorder import Recorder
 
 from ._embedded import EmbeddedServers
+from ._readiness import until_ready
 from ._steps import Steps
 from ._stopping import Stop
 from ._terminal import CommandError
@@ -33,8 +34,6 @@ _log = logging.getLogger("chronica.up")
 
 _SCHEMA = "Topics and schema"
 _SERVING = "Recorder and API"
-_READY_WITHIN_S = 60.0
-_READY_POLL_S = 0.1
 _RECORDER_STOP_S = 6.0
 
 
@@ -54,6 +53,12 @@ class Stack:
         self._opened = False
         self._api: ApiServer | None = None
         self._recorder: tuple[Recorder, asyncio.Task[None]] | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether there is anything to stop."""
+        return self._opened
 
     @property
     def url(self) -> str:
@@ -71,9 +76,9 @@ class Stack:
             StartError, ApiStartError, LogRefusedError, LogUnavailableError, SchemaRefusedError,
             PostgresUnavailableError, CommandError: a part can't start; ``stop`` the others.
         """
+        await asyncio.to_thread(self._check_address)
         await asyncio.to_thread(self.data_dir.open)
         self._opened = True
-        await asyncio.to_thread(check_address, self.settings)
         with Steps(self._console) as steps:
             for name in self._servers.names:
                 steps.begin(name)
@@ -84,6 +89,17 @@ class Stack:
             steps.begin(_SERVING)
             await self._serve()
             steps.done(_SERVING)
+
+    def _check_address(self) -> None:
+        """Check the address while no directory is made yet that nothing would be in."""
+        try:
+            check_address(self.settings)
+        except ApiStartError:
+            if read_running(self.data_dir.path) is not None:
+                # This stack's own first start has the port: that the data is in use says more.
+                with self.data_dir:
+                    pass
+            raise
 
     async def _prepare(self, pinned_partitions: int | None) -> None:
         settings = self.settings
@@ -114,23 +130,20 @@ class Stack:
                 postgres=settings.postgres_dsn.get_secret_value(),
             )
         )
-        await self._until_ready(self._recorder[1])
+        await self._kept_until(until_ready(self.url, self._recorder[1]))
 
-    async def _until_ready(self, recording: asyncio.Task[None]) -> None:
-        deadline = asyncio.get_running_loop().time() + _READY_WITHIN_S
-        async with httpx.AsyncClient(trust_env=False, timeout=10.0) as client:
-            while True:
-                answer = await client.get(f"{self.url}/ready")
-                if answer.status_code == httpx.codes.OK:
-                    return
-                if recording.done():
-                    recording.result()
-                    raise CommandError("The recorder ended by itself: please report it.")
-                if asyncio.get_running_loop().time() > deadline:
-                    reasons = " ".join(map(str, answer.json().get("reasons", [])))
-                    _log.warning("not ready after %.0f s: %s", _READY_WITHIN_S, reasons)
-                    return
-                await asyncio.sleep(_READY_POLL_S)
+    async def _kept_until(self, ready: Coroutine[Any, Any, None]) -> None:
+        """Wait until the stack is ready; a server that dies meanwhile is started again."""
+        watch = self._watch = asyncio.create_task(self._servers.keep())
+        waiting = asyncio.create_task(ready)
+        try:
+            await asyncio.wait([waiting, watch], return_when=asyncio.FIRST_COMPLETED)
+            if watch.done():
+                watch.result()  # raises why it can't be started again
+            await waiting
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
 
     async def keep(self) -> None:
         """Keep all parts alive; never returns.
@@ -140,8 +153,9 @@ class Stack:
         """
         assert self._recorder is not None, "started"
         assert self._api is not None, "started"
+        assert self._watch is not None, "started"
         parts = {
-            asyncio.ensure_future(self._servers.keep()): "The watch over the servers",
+            asyncio.ensure_future(asyncio.shield(self._watch)): "The watch over the servers",
             asyncio.ensure_future(asyncio.shield(self._recorder[1])): "The recorder",
             asyncio.ensure_future(self._api.wait()): "The API",
         }
@@ -160,6 +174,9 @@ class Stack:
 
     async def stop(self, stop: Stop) -> None:
         """Stop what was started, in order; a step that ``stop.hurry`` interrupts is cut short."""
+        if self._watch is not None:
+            self._watch.cancel()  # else it would start again what is stopped here
+            await asyncio.gather(self._watch, return_exceptions=True)
         if self._opened:
             self.data_dir.unpublish()
         if self._api is not None:

@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 
 from chronica.acta import dump_json
-from chronica.infra.embedded import read_running
 from chronica.infra.settings import Settings
 
 from ._logs import set_up_logging
+from ._running import no_stack, running_in, running_stack
 from ._settings import DataDirOption, hidden_password, load_settings
-from ._terminal import errors, output, printable, write_out
+from ._terminal import note, output, printable, write_out
 
 __all__ = ["status"]
 
@@ -57,30 +57,37 @@ def status(
     else:
         output().print(_table(found))
     for reason in found.reasons:
-        errors().print(printable(reason), markup=False, soft_wrap=True)
+        note(reason)
     if not found.ready:
         raise typer.Exit(1)
 
 
 def _look(settings: Settings) -> _Status:
-    running = read_running(settings.data_dir)
+    running = running_stack(settings)
     dsn = settings.postgres_dsn
-    found = _Status(
-        kafka=settings.kafka_bootstrap_servers or (running.kafka if running else None),
-        postgres=dsn.get_secret_value() if dsn else (running.postgres if running else None),
-    )
     if running is not None:
-        found.api = running.api
-    elif found.kafka and found.postgres:
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        found.api = f"http://{host}:{settings.port}"
+        found = _Status(api=running.api, kafka=running.kafka, postgres=running.postgres)
     else:
-        found.reasons = [
-            (
-                f"No Chronica runs in {settings.data_dir}: start one with `chronica up`, or set "
-                "CHRONICA_KAFKA_BOOTSTRAP_SERVERS and CHRONICA_POSTGRES_DSN."
-            )
-        ]
+        found = _Status(
+            kafka=settings.kafka_bootstrap_servers,
+            postgres=dsn.get_secret_value() if dsn else None,
+        )
+        if not (found.kafka and found.postgres):
+            found.reasons = [no_stack(settings)]
+        else:
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            found.api = f"http://{host}:{settings.port}"
+            other = running_in(settings.data_dir)
+            if other is not None and other.api == found.api:
+                # It would answer, but of other servers.
+                found.api = None
+                found.reasons = [
+                    (
+                        f"The API at {other.api} is that of the stack in {settings.data_dir}, "
+                        "which has other addresses than those that are set: unset them to see "
+                        "that one, or set CHRONICA_PORT to the port of the API that has them."
+                    )
+                ]
     if found.api is not None:
         _ask(found, found.api)
     return found

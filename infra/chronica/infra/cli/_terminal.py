@@ -12,7 +12,19 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["CommandError", "busy", "errors", "fail", "output", "printable", "write_out"]
+from ._program import runnable
+
+__all__ = [
+    "CommandError",
+    "busy",
+    "counted_acta",
+    "errors",
+    "fail",
+    "note",
+    "output",
+    "printable",
+    "write_out",
+]
 
 
 class CommandError(Exception):
@@ -49,6 +61,16 @@ def write_out(text: str) -> None:
     sys.stdout.flush()
 
 
+def counted_acta(count: int) -> str:
+    """Return "1 actum", "2 acta"."""
+    return f"{count:,} {'actum' if count == 1 else 'acta'}"
+
+
+def note(sentence: str) -> None:
+    """Say something on standard error that doesn't end the command."""
+    errors().print(printable(runnable(sentence)), markup=False, soft_wrap=True)
+
+
 def printable(text: str) -> str:
     r"""Return text that no terminal acts upon: what isn't printable becomes ``\x1b`` and the like.
 
@@ -68,6 +90,6 @@ def printable(text: str) -> str:
 
 def fail(sentence: str, code: int = 1) -> NoReturn:
     """Say one sentence on standard error and end the command."""
-    line = Text.assemble(("Error: ", "bold red"), printable(sentence))
+    line = Text.assemble(("Error: ", "bold red"), printable(runnable(sentence)))
     errors().print(line, soft_wrap=True)
     raise typer.Exit(code)

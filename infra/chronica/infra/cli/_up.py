@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from chronica.infra.settings import Settings
+
 from ._logs import set_up_logging
+from ._program import command
 from ._settings import DataDirOption, hidden_password, load_settings
 from ._terminal import errors, output
 
@@ -61,10 +64,26 @@ def up(
 
     async def serve(stack: Stack, stop: Stop) -> None:
         output().print(_table(stack))
+        where = () if data_dir is None else ("--data-dir", data_dir)
+        # Not the table's caption: that would break a long path, and it is there to be copied.
+        output().print(
+            f"{command('status', '--json', *where)} has the whole Postgres address.",
+            markup=False,
+            soft_wrap=True,
+        )
         output().print("Serving. Ctrl-C stops all in order; the data is kept.")
         await stop.asked.wait()
 
     asyncio.run(run_stack(settings, console, serve, pinned_partitions=partitions))
+    output().print(f"Stopped. {_kept(settings)}", markup=False, soft_wrap=True)
+
+
+def _kept(settings: Settings) -> str:
+    """Say where the data is when nothing runs any more."""
+    directory = settings.data_dir.absolute()
+    if settings.kafka_bootstrap_servers and settings.postgres_dsn is not None:
+        return "The data is kept where it was, in the Kafka and the Postgres that are set."
+    return f"The data is kept in {directory}."
 
 
 def _table(stack: Stack) -> Table:
@@ -77,6 +96,4 @@ def _table(stack: Stack) -> Table:
     table.add_row("Kafka", settings.kafka_bootstrap_servers)
     table.add_row("Postgres", hidden_password(settings.postgres_dsn.get_secret_value()))
     table.add_row("Data", str(Path(settings.data_dir).absolute()))
-    table.caption = "chronica status --json has the whole Postgres address"
-    table.caption_justify = "left"
     return table

@@ -10,8 +10,9 @@ import typer
 from chronica.acta import ActorKind, Actum, ActumKind, Chronicarius, dump_json
 
 from ._logs import set_up_logging
+from ._running import resolved
 from ._settings import DataDirOption, TenantOption, load_settings
-from ._terminal import output, write_out
+from ._terminal import counted_acta, output, write_out
 from ._views import actum_fields, window_table
 
 __all__ = ["window"]
@@ -22,7 +23,7 @@ def window(
     chronicum: Annotated[str, typer.Argument(help="Id of the chronicum.")],
     owner: Annotated[str, typer.Option(help="Who owns it; nobody else sees it.")],
     last_n: Annotated[
-        int, typer.Option("--last-n", help="Only the most recent N that pass the filters.")
+        int, typer.Option("--last-n", help="Only the most recent N that pass the filters; 0 = all.")
     ] = 0,
     kind: Annotated[
         list[ActumKind] | None, typer.Option(help="Only this kind (may be repeated).")
@@ -50,10 +51,8 @@ def window(
       chronica window dinner-friday --owner ardian --last-n 20
       chronica window dinner-friday --owner ardian --kind message --json
     """
-    from chronica.store import resolve  # noqa: PLC0415  (heavy)
-
     set_up_logging()
-    settings = resolve(load_settings(data_dir=data_dir, tenant=tenant))
+    settings = resolved(load_settings(data_dir=data_dir, tenant=tenant))
 
     async def read() -> list[Actum]:
         async with Chronicarius.connect(tenant=settings.tenant, settings=settings) as chronicarius:
@@ -71,4 +70,4 @@ def window(
     if as_json:
         write_out(dump_json({"acta": [actum_fields(actum) for actum in acta]}))
     else:
-        output().print(window_table(f"{chronicum}: {len(acta):,} acta", acta))
+        output().print(window_table(f"{chronicum}: {counted_acta(len(acta))}", acta))

@@ -41,6 +41,10 @@ class RunningStack:
     kafka: str
     postgres: str
 
+    def is_at(self, kafka: str | None, postgres: str | None) -> bool:
+        """Say whether the addresses are this stack's; one that is None is not asked for."""
+        return kafka in (None, self.kafka) and postgres in (None, self.postgres)
+
 
 class DataDir:
     """A data directory, held by one process at a time. A context manager: ``open``, ``close``.
