@@ -153,6 +153,7 @@ async def test_expected_seq_is_kept_or_the_current_one_is_said(http: httpx.Async
         ({"expected_seq": -1}, "expected_seq"),
         ({"expected_seq": True}, "expected_seq"),
         ({"expected_seq": 2**63}, "expected_seq"),
+        ({"expected_seq": 10**3000}, "digits"),
         ({"idempotency_key": ""}, "key"),
         ({"idempotency_key": 5}, "key"),
         ({"idempotency_key": "k" * (TEXT_CODE_POINTS_MAX + 1)}, "key"),
@@ -237,6 +238,7 @@ async def test_any_id_that_can_stand_in_a_path_is_an_id(
 async def test_an_id_that_is_not_utf8_or_too_long_is_refused(http: httpx.AsyncClient) -> None:
     assert (await http.get("/v1/chronica/%FF/acta")).status_code == 422
     assert (await http.post(acta("x" * 1025), json=MESSAGE)).status_code == 422
+    assert (await http.get(acta("x" * 1025))).status_code == 404
     assert (await http.get("/v1/chronica/a/b/acta")).status_code == 404
     assert (await http.get("/v1/chronica/a/acta/")).status_code == 404, "never a redirect"
 

@@ -222,6 +222,19 @@ async def test_a_header_whose_name_is_no_utf8_blocks_nothing(settings: Settings)
     assert contents == ["before", "odd", "after"]
 
 
+async def test_a_batch_that_cannot_be_decompressed_is_a_dead_letter_whole(
+    running: Settings, raw: RawLog
+) -> None:
+    chronicum = random_id()
+    await raw.good(chronicum, "before")
+    offset = await raw.put_with_trailing_bytes(chronicum, "x" * 1000)
+    await raw.good(chronicum, "after")
+    assert await window(running, chronicum) == ["before", "after"]
+    dead = await dead_letter(running, raw.home(chronicum), offset)
+    assert bytes(dead["value"]).endswith(b"behind")
+    assert "chronica-undecodable-batch" in str(dead["headers"])
+
+
 async def test_only_a_committed_transaction_of_someone_else_is_recorded(
     running: Settings, raw: RawLog
 ) -> None:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,6 +20,7 @@ from chronica.log import ensure_topic, partition_key, partition_of
 from chronica.projections import claim_partition, hang_up, migrate, pin_topic
 from chronica.projections import connect as connect_to_postgres
 from chronica.recorder import Recorder
+from chronica.recorder import _shell as shell
 from chronica.store import connect
 
 
@@ -133,3 +135,21 @@ async def test_a_recorder_that_hangs_is_taken_over_from_whatever_it_was_doing(
         recorder.stop()
         await running
         hang_up(hung)
+
+
+async def test_a_step_that_fails_unforeseen_is_tried_again_and_ends_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failures = vars(shell)["look_up"], [RuntimeError("unforeseen"), AssertionError("ours")]
+
+    async def look_up(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await real(*args)
+
+    monkeypatch.setattr(shell, "look_up", look_up)
+    with recorded(settings):
+        async with connect(settings=settings) as store:
+            stored = await Chronicarius(store).record_actum("o", message("c"))
+    assert stored.seq == 1
+    assert not failures

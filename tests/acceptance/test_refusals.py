@@ -19,7 +19,7 @@ from tests.harness.running import dsn_of, fresh_database, recorded, until
 from chronica.acta import random_id
 from chronica.infra.embedded import EmbeddedPostgres
 from chronica.infra.settings import Settings
-from chronica.log import LogRefusedError, ensure_topic, inspect_topic
+from chronica.log import PARTITIONS_MAX, LogRefusedError, _topics, ensure_topic, inspect_topic
 from chronica.log import _topics as topics
 from chronica.projections import SchemaRefusedError, migrate
 from chronica.recorder import Recorder
@@ -260,7 +260,8 @@ async def test_an_unmigrated_database_is_refused(settings: Settings) -> None:
 
     ended = await asyncio.to_thread(run_chronica, settings, "recorder")
     assert ended.returncode == 1
-    assert "run `chronica migrate`" in " ".join(ended.stderr.split())
+    # A command is named as this one was run, so that it can be pasted.
+    assert "bin/chronica migrate`" in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr + ended.stdout
 
 
@@ -277,3 +278,14 @@ async def test_a_new_database_for_a_log_records_all_of_it_again(
         with recorded(other):
             until(lambda: claims(other)[partition][1] == 3, "the log is recorded anew")
         assert claims(other) == claims(settings)
+
+
+async def test_a_topic_of_too_many_partitions_is_refused(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetched(*_: object) -> tuple[str, int]:
+        return "0" * 32, PARTITIONS_MAX + 1
+
+    monkeypatch.setattr(_topics, "fetch_topic", fetched)
+    with pytest.raises(LogRefusedError, match="1025 partitions, over 1024"):
+        await ensure_topic(settings.kafka_client(), settings.acta_topic, settings.partitions)

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.record import default_records
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from chronica.infra.settings import Settings
@@ -82,11 +84,28 @@ class RawLog:
 
     async def put_odd_header(self, chronicum: str, name: str) -> None:
         """Append a good actum with a header whose name encodes itself, to whatever bytes."""
+        await self._put_built(chronicum, "odd", headers=[(name, b"odd")])
+
+    async def put_with_trailing_bytes(self, chronicum: str, content: str) -> int:
+        """Append a good actum in a gzip batch with bytes behind the compressed data."""
+        with pytest.MonkeyPatch.context() as patch:
+            encode = default_records.gzip_encode
+            patch.setattr(default_records, "gzip_encode", lambda data: encode(data) + b"behind")
+            return await self._put_built(chronicum, content, compression_type=1)
+
+    async def _put_built(
+        self,
+        chronicum: str,
+        content: str,
+        *,
+        headers: Headers = (),
+        compression_type: int = 0,
+    ) -> int:
         batch = self.producer.create_batch()
-        # The builder in Python, because the one in C does not ask the name how it is encoded.
+        # The builder in Python: the one in C asks neither a name nor a codec what to do.
         batch._builder = _DefaultRecordBatchBuilderPy(
             magic=2,
-            compression_type=0,
+            compression_type=compression_type,
             is_transactional=0,
             producer_id=-1,
             producer_epoch=-1,
@@ -96,12 +115,13 @@ class RawLog:
         batch.append(
             timestamp=None,
             key=partition_key("local", chronicum),
-            value=record_value(chronicum, "odd"),
-            headers=[(name, b"odd")],
+            value=record_value(chronicum, content),
+            headers=list(headers),
         )
         batch.close()
         home = self.home(chronicum)
-        await (await self.producer.send_batch(batch, self.topic, partition=home))
+        sent = await (await self.producer.send_batch(batch, self.topic, partition=home))
+        return int(sent.offset)
 
     async def end(self, partition: int) -> int:
         """Return the offset after the last record or mark of a partition."""

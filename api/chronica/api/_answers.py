@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from fastapi import Response
@@ -44,6 +44,7 @@ def _text(text: str | None) -> str:
 
 
 def _time(at: datetime) -> str:
+    at = at.astimezone(UTC)
     return f'"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"'
 
 

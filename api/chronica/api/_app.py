@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chronica.acta import (
@@ -75,6 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(ChronicaError, _answer_chronica_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(ClientDisconnect, _answer_gone)
     app.add_exception_handler(Exception, _answer_unexpected)
     app.add_middleware(_EncodedPath)
     return app
@@ -126,6 +128,11 @@ async def _answer_invalid(_request: Request, problem: Exception) -> Response:
         for item in problem.errors()
     ]
     return error(422, details)
+
+
+async def _answer_gone(_request: Request, _problem: Exception) -> Response:
+    # The client went away within its body: nothing was recorded, and nobody reads this.
+    return error(400, "The body ended before it was whole. Nothing was recorded.")
 
 
 async def _answer_unexpected(request: Request, problem: Exception) -> Response:

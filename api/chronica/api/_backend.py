@@ -104,8 +104,12 @@ class Backend:
                 except (LogUnavailableError, LogRefusedError) as problem:
                     self._reason = str(problem)
                     _log.warning("api waits for kafka reason=%s", problem)
+                except Exception as problem:  # noqa: BLE001
+                    # Whatever it is, the API must not stay without its parts for ever.
+                    self._reason = "The API can't open its parts: its log says why. Try again."
+                    _log.exception("api can't open its parts reason=%s", type(problem).__name__)
                 attempts += 1
-                wait_s = min(0.1 * 2**attempts, _WAIT_MAX_S) * (0.5 + random.random() / 2)  # noqa: S311
+                wait_s = min(0.1 * 2 ** min(attempts, 6), _WAIT_MAX_S) * (0.5 + random.random() / 2)  # noqa: S311
                 await self._pause(wait_s)
             await self._closing.wait()
 
@@ -124,11 +128,13 @@ class Backend:
             raise LogUnavailableError(
                 f"The log has no topic {settings.acta_topic} yet: a recorder makes it."
             )
-        reader = await stack.enter_async_context(Reader(settings, facts))
-        stable = LogEnds(client, facts.name, isolation_level="read_committed")
-        stack.push_async_callback(stable.close)
-        writer = await stack.enter_async_context(
-            LogWriter(client, topic=settings.acta_topic, tenant=settings.tenant)
-        )
-        submitter = Submitter(writer, reader, decision_wait_s=self._decision_wait_s)
+        async with AsyncExitStack() as opening:  # an attempt that fails leaves nothing open
+            reader = await opening.enter_async_context(Reader(settings, facts))
+            stable = LogEnds(client, facts.name, isolation_level="read_committed")
+            opening.push_async_callback(stable.close)
+            writer = await opening.enter_async_context(
+                LogWriter(client, topic=settings.acta_topic, tenant=settings.tenant)
+            )
+            submitter = Submitter(writer, reader, decision_wait_s=self._decision_wait_s)
+            stack.push_async_exit(opening.pop_all())
         return Opened(facts, submitter, reader, stable)

@@ -37,7 +37,20 @@ from chronica.recorder._decide import (
 )
 from chronica.recorder._state import PartitionState
 
-__all__ = ["Last", "LogRecord", "Read", "checksum", "fold", "read", "wanted"]
+__all__ = [
+    "DEAD_VALUE_BYTES_MAX",
+    "Last",
+    "LogRecord",
+    "Read",
+    "checksum",
+    "fold",
+    "read",
+    "wanted",
+]
+
+
+DEAD_VALUE_BYTES_MAX = 64 * 1024 * 1024
+"""So much of a value a dead letter holds; the topic takes batches of 24 MiB, compressed or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +239,20 @@ def _actum(
 
 
 def _dead_letter(record: LogRecord, decision: Invalid) -> DeadLetterRow:
+    value, detail = record.value, decision.detail
+    if value is not None and len(value) > DEAD_VALUE_BYTES_MAX:
+        # Compressed, a record may be far larger than its batch, and than Postgres takes.
+        detail += (
+            f" Kept here are its first {DEAD_VALUE_BYTES_MAX} bytes; the log has all {len(value)}, "
+            f"sha256 {sha256(value).hexdigest()}."
+        )
+        value = value[:DEAD_VALUE_BYTES_MAX]
     return DeadLetterRow(
         record.offset,
         record.timestamp_ms,
         decision.reason,
-        decision.detail,
+        detail,
         record.key,
-        record.value,
+        value,
         record.headers,
     )

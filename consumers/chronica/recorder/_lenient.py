@@ -1,14 +1,17 @@
-"""Header names that are no UTF-8: read like any others (rule 3.6, decision 0009).
+"""Batches that aiokafka would not read: read all the same (rule 3.6, decision 0009).
 
 Kafka takes any bytes as a header's name, and aiokafka decodes them strictly: one such record, and
 its whole batch can't be read, for ever, by whoever comes. So aiokafka's fetcher is given records
 that are read as it reads them and, where that fails on a name, once more by its own pure Python
-reader with what is not UTF-8 in a name escaped (``surrogateescape``).
+reader with what is not UTF-8 in a name escaped (``surrogateescape``). A batch that can't be read at
+all (the broker takes one with bytes behind its compressed data) becomes one record that holds its
+bytes, and so a dead letter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from aiokafka.consumer import fetcher
@@ -29,17 +32,35 @@ class _LenientBytes(bytearray):
         return super().decode(encoding, errors)
 
 
-def _decoded_again(data: bytes, number: int) -> Iterator[Any]:
-    """Return the records of a batch, by its number in the data, read leniently."""
+@dataclass(frozen=True, slots=True)
+class UndecodableRecord:
+    """A whole batch as one record of aiokafka's; its value is no JSON, so it is a dead letter."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    key: None = None
+    checksum: None = None
+
+
+def _raw(data: bytes, number: int) -> memoryview:
+    """Return the bytes of a batch, by its number in the data."""
     records = _MemoryRecordsPy(data)
     for _ in range(number):
         records.next_batch()
-    raw = records._next_slice  # noqa: SLF001  (there is no way in between)
+    raw: memoryview | None = records._next_slice  # noqa: SLF001  (there is no way in between)
     assert raw is not None, "the batch was read before"
-    batch = _DefaultRecordBatchPy(raw)
+    return raw
+
+
+def _decoded_again(data: bytes, number: int) -> list[Any]:
+    """Return the records of a batch, by its number in the data, read leniently."""
+    batch = _DefaultRecordBatchPy(_raw(data, number))
     batch._maybe_uncompress()  # noqa: SLF001
     batch._buffer = _LenientBytes(batch._buffer)  # noqa: SLF001
-    return iter(list(batch))
+    return list(batch)
 
 
 class _Batch:
@@ -58,9 +79,23 @@ class _Batch:
 
     def __iter__(self) -> Iterator[Any]:
         try:
-            return iter(list(self._batch))
-        except UnicodeDecodeError:
-            return _decoded_again(self._data, self._number)
+            try:
+                return iter(list(self._batch))
+            except UnicodeDecodeError:
+                return iter(_decoded_again(self._data, self._number))
+        except Exception as error:  # noqa: BLE001  (each codec has errors of its own)
+            return iter([self._undecodable(error)])
+
+    def _undecodable(self, error: Exception) -> UndecodableRecord:
+        batch = self._batch
+        why = f"{type(error).__name__}: {error}".encode()
+        return UndecodableRecord(
+            offset=batch.base_offset,
+            timestamp=batch.max_timestamp,
+            timestamp_type=batch.timestamp_type,
+            value=bytes(_raw(self._data, self._number)),
+            headers=(("chronica-undecodable-batch", why),),
+        )
 
 
 class LenientRecords:

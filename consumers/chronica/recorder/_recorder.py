@@ -6,8 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -22,6 +21,7 @@ from chronica.log import (
 )
 from chronica.projections import (
     PostgresUnavailableError,
+    SchemaRefusedError,
     check_schema,
     connect,
     end_hung_sessions,
@@ -31,6 +31,7 @@ from chronica.projections import (
     pin_topic,
     sharing,
     sorted_error,
+    within,
 )
 from chronica.recorder._lag import LagReport
 from chronica.recorder._share import fair_share, to_claim, to_give_up
@@ -40,9 +41,11 @@ from chronica.recorder._work import Limits
 __all__ = ["Recorder"]
 
 _log = logging.getLogger("chronica.recorder")
+_T = TypeVar("_T")
 
 _TOPIC = "acta"
 _TICK_S = 1.0
+_ANSWER_S = 15.0
 # A recorder that hangs is no longer counted after as long as its claims are kept (see the shell):
 # else its share would be free, and nobody's.
 _SESSION_OPTIONS = "-c idle_session_timeout=60s -c statement_timeout=60s"
@@ -132,8 +135,14 @@ class Recorder:
             except (PostgresUnavailableError, LogUnavailableError) as error:
                 failures += 1
                 _log.warning("recorder waits failures=%d reason=%s", failures, error)
-                await self._leave()
-                await self._pause(backoff_s(failures, self._jitter()))
+            except (LogRefusedError, SchemaRefusedError):
+                raise
+            except Exception:  # noqa: BLE001
+                # Unforeseen, so it may pass; what is claimed goes on meanwhile.
+                failures += 1
+                _log.exception("recorder waits failures=%d", failures)
+            await self._leave()
+            await self._pause(backoff_s(failures, self._jitter()))
 
     async def _watch(self) -> None:
         """Now and then: see that the topic is still the same, and report the lag to Kafka's tools.
@@ -148,8 +157,12 @@ class Recorder:
             while True:
                 await self._sleep(_WATCH_S)
                 await lag.commit({n: at for n, at in self.partitions.items() if at >= 0})
-                with suppress(LogUnavailableError):
-                    self._check_same(await inspect_topic(client, topic))
+                try:
+                    facts = await inspect_topic(client, topic)
+                except Exception as error:  # noqa: BLE001  (asked again soon)
+                    _log.info("topic not inspected reason=%s", error)
+                else:
+                    self._check_same(facts)
         finally:
             await lag.close()
 
@@ -172,14 +185,18 @@ class Recorder:
             self._dsn, name="chronica recorder (membership)", options=_SESSION_OPTIONS
         )
         try:
-            await check_schema(self._conn)
-            await pin_topic(self._conn, _TOPIC, facts.topic_id, facts.partitions)
-            generation = await live_generation(self._conn)
-            await enter_membership(self._conn, generation, self._number)
+            await self._answer(check_schema(self._conn))
+            await self._answer(pin_topic(self._conn, _TOPIC, facts.topic_id, facts.partitions))
+            generation = await self._answer(live_generation(self._conn))
+            await self._answer(enter_membership(self._conn, generation, self._number))
         except psycopg.Error as error:
             raise sorted_error(error) from error
         self._facts = facts
         return facts, generation
+
+    async def _answer(self, work: Awaitable[_T]) -> _T:
+        assert self._conn is not None, "connected"
+        return await within(self._conn, work, timeout_s=_ANSWER_S)
 
     async def _leave(self) -> None:
         conn, self._conn = self._conn, None
@@ -194,8 +211,10 @@ class Recorder:
                 if not task.cancelled():  # nobody cancels it but by mistake: it is claimed again
                     task.result()  # raises what it was refused for
         try:
-            ended = await end_hung_sessions(self._conn, generation, after_s=self._hung_after_s)
-            now = await sharing(self._conn, generation)
+            ended = await self._answer(
+                end_hung_sessions(self._conn, generation, after_s=self._hung_after_s)
+            )
+            now = await self._answer(sharing(self._conn, generation))
         except psycopg.Error as error:
             raise sorted_error(error) from error
         if ended:

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -29,6 +29,7 @@ from chronica.projections import (
     look_up,
     pin_verdict,
     sorted_error,
+    within,
     write_batch,
 )
 from chronica.recorder._fold import LogRecord
@@ -45,6 +46,7 @@ from chronica.recorder._work import (
     LookUp,
     PinVerdict,
     Step,
+    StepFailedError,
     Write,
     work,
 )
@@ -52,6 +54,7 @@ from chronica.recorder._work import (
 __all__ = ["PartitionShell", "backoff_s"]
 
 _log = logging.getLogger("chronica.recorder")
+_T = TypeVar("_T")
 
 # synchronous_commit=off: what a Postgres crash takes back, the log replays to the same rows (3.4).
 # The timeouts free a partition whose recorder hangs: its session, and with it the lock, is ended.
@@ -61,7 +64,8 @@ _SESSION_OPTIONS = (
 )
 _PING_AFTER_S = 5.0
 _FETCH_WAIT_MS = 500
-_KAFKA_ANSWER_S = 10.0
+_KAFKA_ANSWER_S = 30.0
+_POSTGRES_ANSWER_S = 75.0  # past the statement timeout, which frees the server's side
 _FAILURES_QUIET = 1
 
 
@@ -131,6 +135,12 @@ class PartitionShell:
                     LogUnavailableError,
                 ) as error:
                     step = steps.throw(error)
+                except LogRefusedError:
+                    raise
+                except Exception as error:  # noqa: BLE001
+                    # Unforeseen, so it may pass; the other partitions go on, and someone is told.
+                    _log.exception("step failed topic=%s partition=%d", self.topic, self.partition)
+                    step = steps.throw(StepFailedError(f"{type(error).__name__}: {error}"))
                 else:
                     step = steps.send(answer)
         except StopIteration:
@@ -149,10 +159,12 @@ class PartitionShell:
                 self.next_offset = offset
                 return await self._fetch(offset)
             case LookUp(claim, wanted):
-                return await look_up(self._connection, claim, self.topic, wanted)
+                return await self._answer(look_up(self._connection, claim, self.topic, wanted))
             case Write(claim, expected, batch):
                 self._spoken_at_s = asyncio.get_running_loop().time()
-                return await write_batch(self._connection, claim, self.topic, expected, batch)
+                return await self._answer(
+                    write_batch(self._connection, claim, self.topic, expected, batch)
+                )
             case PinVerdict(offset, reason, detail):
                 return await self._pin(offset, reason, detail)
             case Abandon(failures, error):
@@ -163,10 +175,13 @@ class PartitionShell:
         assert self._conn is not None, "claimed before anything else"
         return self._conn
 
+    async def _answer(self, work: Awaitable[_T]) -> _T:
+        return await within(self._connection, work, timeout_s=_POSTGRES_ANSWER_S)
+
     async def _claim(self) -> Any:
         self._conn = await connect(self.dsn, name=self.name, options=_SESSION_OPTIONS)
         try:
-            return await claim_partition(self._conn, self.topic, self.partition)
+            return await self._answer(claim_partition(self._conn, self.topic, self.partition))
         except psycopg.Error as error:
             raise sorted_error(error) from error
 
@@ -179,7 +194,9 @@ class PartitionShell:
             detail,
         )
         try:
-            await pin_verdict(self._connection, self.topic, self.partition, offset, reason, detail)
+            await self._answer(
+                pin_verdict(self._connection, self.topic, self.partition, offset, reason, detail)
+            )
         except psycopg.Error as error:
             raise sorted_error(error) from error
 
@@ -213,6 +230,8 @@ class PartitionShell:
                 record = None
                 if 0 <= offset < end:
                     record = await self._record_at(consumer, place, offset)
+        except OffsetOutOfRangeError:
+            record = None  # deleted meanwhile: the identity check says so
         except (KafkaError, OSError, TimeoutError) as error:
             raise LogUnavailableError(
                 f"Kafka does not answer: {type(error).__name__} {error}"
@@ -259,7 +278,7 @@ class PartitionShell:
             return
         self._spoken_at_s = now_s
         try:
-            await self._connection.execute("SELECT 1")
+            await self._answer(self._connection.execute("SELECT 1"))
         except psycopg.Error as error:
             raise sorted_error(error) from error
 

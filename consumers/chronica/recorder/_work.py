@@ -36,9 +36,14 @@ __all__ = [
     "LookUp",
     "PinVerdict",
     "Step",
+    "StepFailedError",
     "Write",
     "work",
 ]
+
+
+class StepFailedError(Exception):
+    """A step failed in a way nobody foresaw: the claim is given up and tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,7 @@ def work(topic: str, partitions: int, limits: Limits, state: PartitionState) -> 
             DataRefusedError,
             PostgresUnavailableError,
             LogUnavailableError,
+            StepFailedError,
         ) as error:
             failures += 1
             yield Abandon(failures, error)

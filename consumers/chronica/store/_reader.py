@@ -15,7 +15,12 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from chronica.acta import ReadTimeoutError, StoreUnavailableError, WindowQuery
+from chronica.acta import (
+    TEXT_CODE_POINTS_MAX,
+    ReadTimeoutError,
+    StoreUnavailableError,
+    WindowQuery,
+)
 from chronica.infra.settings import Settings
 from chronica.log import LogEnds, LogUnavailableError, TopicFacts, partition_key, partition_of
 from chronica.projections import (
@@ -28,7 +33,9 @@ from chronica.projections import (
     read_facts,
     read_outcomes,
     read_window,
+    session,
     sorted_error,
+    within,
 )
 
 __all__ = ["Consistency", "Reader"]
@@ -58,7 +65,9 @@ class Reader:
         self._facts = facts
         self._timeout_s = timeout_s
         self._watermarks = Watermarks(dsn, _TOPIC)
-        self._ends = LogEnds(settings.kafka_client(), facts.name, timeout_s=timeout_s)
+        # Shorter than the read's own time, so that the error says what was waited for.
+        self._part_timeout_s = timeout_s * 0.8
+        self._ends = LogEnds(settings.kafka_client(), facts.name, timeout_s=self._part_timeout_s)
         self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
             dsn,
             min_size=1,
@@ -67,12 +76,7 @@ class Reader:
             # Given up soon and begun anew by the next request: the pool's own back-off grows to
             # minutes, and a read must recover as soon as Postgres is back.
             reconnect_timeout=1.0,
-            kwargs={
-                "autocommit": True,
-                "application_name": "chronica reader",
-                "options": "-c statement_timeout=30s",
-                "connect_timeout": 3,
-            },
+            kwargs=session("chronica reader", "-c statement_timeout=30s"),
         )
         self._owed: dict[int, int] = {}
         self._seen_losses: dict[int, int] = {}
@@ -136,6 +140,8 @@ class Reader:
             ReadTimeoutError: the projection is not that far.
             StoreUnavailableError: Postgres, or for a linearizable read Kafka, does not answer.
         """
+        if max(len(chronicum), len(owner or "")) > TEXT_CODE_POINTS_MAX:
+            return Window(self._watermarks.generation, 0, None, ())  # there can be none
         partition = self.partition(tenant, chronicum)
 
         async def read() -> Window:
@@ -250,8 +256,8 @@ class Reader:
         """Run a read; a connection that Postgres broke is replaced until the read's time is up."""
         while True:
             try:
-                async with self._pool.connection(timeout=self._timeout_s) as conn:
-                    return await query(conn)
+                async with self._pool.connection(timeout=self._part_timeout_s) as conn:
+                    return await within(conn, query(conn), timeout_s=self._part_timeout_s)
             except (PostgresUnavailableError, psycopg.OperationalError):
                 await asyncio.sleep(_AGAIN_S)
             except PoolTimeout:

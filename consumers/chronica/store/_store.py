@@ -154,7 +154,11 @@ def decision_of(submission: Submission, outcome: Outcome, position: str) -> Deci
             )
         raise ChronicumNotFoundError(submission.chronicum)
     _check_decided(outcome)
-    assert outcome.actum is not None, "recorded and duplicate name an actum"
+    if outcome.actum is None:
+        raise InternalError(
+            f"The submission's id {submission.id!r} was that of a creation before: an id must not "
+            "be given twice. Nothing was recorded; retry with another."
+        )
     # A resend of our own finds its first copy recorded: that is not a duplicate for the caller.
     duplicate = outcome.status == "duplicate" and outcome.actum.id != submission.id
     return Decision(actum_of(outcome.actum), duplicate, position)

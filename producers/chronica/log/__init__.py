@@ -15,11 +15,18 @@ from chronica.log._record import (
     Submission,
     encode_submission,
 )
-from chronica.log._topics import MESSAGE_BYTES_MAX, TopicFacts, ensure_topic, inspect_topic
+from chronica.log._topics import (
+    MESSAGE_BYTES_MAX,
+    PARTITIONS_MAX,
+    TopicFacts,
+    ensure_topic,
+    inspect_topic,
+)
 from chronica.log._writer import LogWriter
 
 __all__ = [
     "MESSAGE_BYTES_MAX",
+    "PARTITIONS_MAX",
     "VALUE_BYTES_MAX",
     "Entry",
     "InvalidPositionError",

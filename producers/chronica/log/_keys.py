@@ -14,7 +14,7 @@ from aiokafka.partitioner import murmur2
 
 __all__ = ["partition_key", "partition_of"]
 
-_CACHED_KEYS_MAX = 65_536
+_CACHED_KEYS_MAX = 16_384  # of ids that may have 1,024 code points each
 
 
 @lru_cache(_CACHED_KEYS_MAX)

@@ -20,10 +20,13 @@ from chronica.log._consumers import stop_consumer
 from chronica.log._errors import LogRefusedError, LogUnavailableError
 from chronica.log._metadata import fetch_topic
 
-__all__ = ["MESSAGE_BYTES_MAX", "TopicFacts", "ensure_topic", "inspect_topic"]
+__all__ = ["MESSAGE_BYTES_MAX", "PARTITIONS_MAX", "TopicFacts", "ensure_topic", "inspect_topic"]
 
 MESSAGE_BYTES_MAX: Final = 24 * 1024 * 1024
 """``max.message.bytes`` of the ingress topics."""
+
+PARTITIONS_MAX: Final = 1024
+"""Most partitions of a topic: a chronicum's number is its offset times this, plus its partition."""
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "retention.ms": "-1",
@@ -71,6 +74,11 @@ async def ensure_topic(client: Mapping[str, Any], name: str, partitions: int) ->
             await _create(admin, name, partitions)
             facts = await _created(admin, name)
         topic = TopicFacts(name, *facts)
+        if topic.partitions > PARTITIONS_MAX:
+            raise LogRefusedError(
+                f"The topic {name} has {topic.partitions} partitions, over {PARTITIONS_MAX}: the "
+                "numbers of chronica have no room for more. Make it anew with fewer."
+            )
         await _check_settings(admin, topic)
     await _check_first_offsets(client, topic)
     return topic
@@ -125,6 +133,8 @@ async def _create(admin: AIOKafkaAdminClient, name: str, partitions: int) -> Non
     )
     for topic, code, *message in response.topic_errors:
         error = for_code(code)
+        if code and error.retriable:
+            raise LogUnavailableError(f"Kafka can't create {topic} now ({error.__name__}).")
         if code and not issubclass(error, TopicAlreadyExistsError):
             words = message[0] if message and message[0] else error.__name__
             raise LogRefusedError(f"Kafka would not create the topic {topic}: {words}.")
@@ -175,6 +185,11 @@ async def _configs(admin: AIOKafkaAdminClient, resource: ConfigResource) -> dict
     (response,) = await admin.describe_configs([resource])
     configs: dict[str, str] = {}
     for code, message, _type, _name, entries in response.resources:
+        if code and for_code(code).retriable:
+            raise LogUnavailableError(
+                f"Kafka does not show the settings of {resource.name} now "
+                f"({for_code(code).__name__})."
+            )
         if code:
             raise LogRefusedError(
                 f"Kafka does not show the settings of {resource.name} "

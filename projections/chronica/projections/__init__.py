@@ -11,7 +11,7 @@ from chronica.projections._claims import (
     pin_verdict,
     sharing,
 )
-from chronica.projections._connect import connect, hang_up
+from chronica.projections._connect import connect, hang_up, session, within
 from chronica.projections._digests import chronicum_digest, key_digest, submission_digest
 from chronica.projections._errors import (
     ClaimLostError,
@@ -79,8 +79,10 @@ __all__ = [
     "read_outcomes",
     "read_window",
     "schema_head",
+    "session",
     "sharing",
     "sorted_error",
     "submission_digest",
+    "within",
     "write_batch",
 ]

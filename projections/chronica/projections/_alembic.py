@@ -41,7 +41,7 @@ def upgrade(dsn: str) -> None:
         psycopg.Error: what Postgres said.
     """
     config = _config()
-    config.attributes["connect"] = lambda: psycopg.connect(dsn)
+    config.attributes["connect"] = lambda: psycopg.connect(dsn, client_encoding="UTF8")
     try:
         with _one_at_a_time:
             command.upgrade(config, "head")

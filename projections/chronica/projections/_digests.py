@@ -20,7 +20,7 @@ def _digest(data: bytes) -> UUID:
     return UUID(bytes=sha256(data).digest()[:16])
 
 
-@lru_cache(65_536)
+@lru_cache(16_384)
 def chronicum_digest(tenant: str, chronicum: str) -> UUID:
     """Return the digest of a chronicum of a tenant."""
     return _digest(b"c" + partition_key(tenant, chronicum))

@@ -36,8 +36,9 @@ def migrate(dsn: str) -> str:
     from chronica.projections._alembic import upgrade  # noqa: PLC0415  (slow, and seldom needed)
 
     try:
-        with psycopg.connect(dsn) as connection:
-            _check_server(connection.info.server_version)
+        with psycopg.connect(dsn, client_encoding="UTF8") as connection:
+            encoding = connection.info.parameter_status("server_encoding")
+            _check_server(connection.info.server_version, encoding)
             there = connection.execute(_THERE_QUERY).fetchone()
             revision = None
             if there is not None and there[0]:
@@ -58,10 +59,15 @@ def _revision(row: tuple[Any, ...] | None) -> str | None:
     return None if row is None or row[0] is None else str(row[0])
 
 
-def _check_server(version: int) -> None:
+def _check_server(version: int, encoding: str | None) -> None:
     if version < _POSTGRES_VERSION_MIN:
         raise SchemaRefusedError(
             f"Postgres {version // 10_000} is too old: version 15 or later is needed."
+        )
+    if encoding != "UTF8":
+        raise SchemaRefusedError(
+            f"The database's encoding is {encoding}, which can't hold every text: make one with "
+            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0. Nothing was changed."
         )
 
 

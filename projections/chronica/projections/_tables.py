@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+from chronica.log import PARTITIONS_MAX
+
 __all__ = [
     "ActumRow",
     "Batch",
@@ -19,8 +21,6 @@ __all__ = [
     "chronicum_number",
 ]
 
-_PARTITIONS_MAX = 1024
-
 
 def chronicum_number(partition: int, offset: int) -> int:
     """Return the number of the chronicum that the record at this place creates.
@@ -28,7 +28,7 @@ def chronicum_number(partition: int, offset: int) -> int:
     It is the same in every rebuild, eight bytes, and grows with the log, so that new chronica
     stand together at the right of each index.
     """
-    return offset * _PARTITIONS_MAX + partition
+    return offset * PARTITIONS_MAX + partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 
 from chronica.projections._batches import CHANNEL
 from chronica.projections._claims import live_generation
-from chronica.projections._connect import connect
+from chronica.projections._connect import connect, within
 from chronica.projections._errors import PostgresUnavailableError
 
 __all__ = ["Watermarks"]
@@ -26,6 +26,7 @@ _log = logging.getLogger("chronica.projections")
 
 _POLL_S = 0.25
 _RETRY_S = 0.25
+_ANSWER_S = 5.0
 
 
 class Watermarks:
@@ -116,10 +117,9 @@ class Watermarks:
             await self._sleep(_RETRY_S)
 
     async def _listen(self, conn: AsyncConnection[Any]) -> None:
-        await conn.execute("SET statement_timeout = '5s'")
-        await conn.execute(f"LISTEN {CHANNEL}")
+        await within(conn, conn.execute(f"LISTEN {CHANNEL}"), timeout_s=_ANSWER_S)
         while True:
-            await self._poll(conn)
+            await within(conn, self._poll(conn), timeout_s=_ANSWER_S)
             async for notify in conn.notifies(timeout=_POLL_S):
                 generation, topic, partition, next_offset = notify.payload.split(" ")
                 if topic == self._topic and int(generation) == self.generation:
