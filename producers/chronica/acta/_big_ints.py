@@ -2,7 +2,7 @@
 
 JSON sets no limit to a number's length; Python converts at most 4300 digits (and the limit is a
 process-wide setting that is not ours to change). Both directions divide and conquer, so that a
-hostile document of a million digits costs well under a second instead of minutes.
+hostile document of a million digits costs a second instead of minutes.
 """
 
 from __future__ import annotations
