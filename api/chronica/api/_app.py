@@ -33,6 +33,7 @@ from chronica.api import _acta, _health
 from chronica.api._answers import error, json_response
 from chronica.api._backend import Backend
 from chronica.infra.settings import Settings
+from chronica.log import LogRefusedError
 
 __all__ = ["create_app"]
 
@@ -46,6 +47,7 @@ _STATUS: dict[type[ChronicaError], int] = {
     ChronicumNotFoundError: 404,
     ReadTimeoutError: 504,
     StoreUnavailableError: 503,
+    LogRefusedError: 503,
     InternalError: 500,
 }
 
