@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from rich.console import Console
+from rich.markup import escape
 
 from ._errors import StartError
 from ._jars import ensure_jars
@@ -27,7 +28,7 @@ def main(arguments: list[str]) -> int:
     try:
         jars = ensure_jars(console=console)
     except StartError as error:
-        console.print(f"[red]Error:[/] {error}", soft_wrap=True)
+        console.print(f"[red]Error:[/] {escape(str(error))}", soft_wrap=True)
         return 1
     console.print(f"Kafka: {len(jars)} jars verified.")
     return 0
