@@ -78,6 +78,7 @@ class Reader:
             reconnect_timeout=1.0,
             kwargs=session("chronica reader", "-c statement_timeout=30s"),
         )
+        self._failing = False  # whether the last statement was not answered
         self._owed: dict[int, int] = {}
         self._seen_losses: dict[int, int] = {}
         self._asked: dict[Place, asyncio.Future[Outcome | None]] = {}
@@ -257,8 +258,9 @@ class Reader:
         while True:
             try:
                 async with self._pool.connection(timeout=self._part_timeout_s) as conn:
-                    return await within(conn, query(conn), timeout_s=self._part_timeout_s)
+                    answer = await within(conn, query(conn), timeout_s=self._part_timeout_s)
             except (PostgresUnavailableError, psycopg.OperationalError):
+                self._failing = True
                 await asyncio.sleep(_AGAIN_S)
             except PoolTimeout:
                 raise StoreUnavailableError("Postgres does not answer: try again.") from None
@@ -266,13 +268,16 @@ class Reader:
                 raise StoreUnavailableError("The store is closed.") from None
             except psycopg.Error as error:
                 raise sorted_error(error) from error
+            else:
+                self._failing = False
+                return answer
 
     async def _bounded(self, read: Awaitable[_T], timeout_s: float | None = None) -> _T:
         try:
             async with asyncio.timeout(self._timeout_s if timeout_s is None else timeout_s):
                 return await read
         except TimeoutError:
-            if self._watermarks.connected:
+            if self._watermarks.connected and not self._failing:
                 raise ReadTimeoutError(
                     "The recorder is not that far yet: the write is kept in the log; try again."
                 ) from None
