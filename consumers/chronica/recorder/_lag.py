@@ -9,7 +9,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from chronica.log import stop_consumer
+from chronica.log import start_consumer, stop_consumer
 
 __all__ = ["LagReport"]
 
@@ -48,15 +48,9 @@ class LagReport:
 
     async def _assigned(self, places: Mapping[TopicPartition, int]) -> AIOKafkaConsumer:
         if self._consumer is None:
-            consumer = AIOKafkaConsumer(
-                **self._client, group_id=self._group, enable_auto_commit=False
+            self._consumer = await start_consumer(
+                AIOKafkaConsumer(**self._client, group_id=self._group, enable_auto_commit=False)
             )
-            try:
-                await consumer.start()
-            except BaseException:
-                await stop_consumer(consumer)
-                raise
-            self._consumer = consumer
         if self._consumer.assignment() != set(places):
             self._consumer.assign(list(places))
             self._consumer.pause(*places)

@@ -184,19 +184,19 @@ class Recorder:
         self._conn = await connect(
             self._dsn, name="chronica recorder (membership)", options=_SESSION_OPTIONS
         )
-        try:
-            await self._answer(check_schema(self._conn))
-            await self._answer(pin_topic(self._conn, _TOPIC, facts.topic_id, facts.partitions))
-            generation = await self._answer(live_generation(self._conn))
-            await self._answer(enter_membership(self._conn, generation, self._number))
-        except psycopg.Error as error:
-            raise sorted_error(error) from error
+        await self._answer(check_schema(self._conn))
+        await self._answer(pin_topic(self._conn, _TOPIC, facts.topic_id, facts.partitions))
+        generation = await self._answer(live_generation(self._conn))
+        await self._answer(enter_membership(self._conn, generation, self._number))
         self._facts = facts
         return facts, generation
 
     async def _answer(self, work: Awaitable[_T]) -> _T:
         assert self._conn is not None, "connected"
-        return await within(self._conn, work, timeout_s=_ANSWER_S)
+        try:
+            return await within(self._conn, work, timeout_s=_ANSWER_S)
+        except psycopg.Error as error:
+            raise sorted_error(error) from error
 
     async def _leave(self) -> None:
         conn, self._conn = self._conn, None
@@ -210,13 +210,10 @@ class Recorder:
                 del self._work[partition]
                 if not task.cancelled():  # nobody cancels it but by mistake: it is claimed again
                     task.result()  # raises what it was refused for
-        try:
-            ended = await self._answer(
-                end_hung_sessions(self._conn, generation, after_s=self._hung_after_s)
-            )
-            now = await self._answer(sharing(self._conn, generation))
-        except psycopg.Error as error:
-            raise sorted_error(error) from error
+        ended = await self._answer(
+            end_hung_sessions(self._conn, generation, after_s=self._hung_after_s)
+        )
+        now = await self._answer(sharing(self._conn, generation))
         if ended:
             _log.warning("ended sessions of a recorder that hangs count=%d", ended)
         share = fair_share(facts.partitions, now.members, self._number)

@@ -18,7 +18,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from psycopg import AsyncConnection
 
-from chronica.log import LogRefusedError, LogUnavailableError, TopicFacts, stop_consumer
+from chronica.log import (
+    LogRefusedError,
+    LogUnavailableError,
+    TopicFacts,
+    start_consumer,
+    stop_consumer,
+)
 from chronica.projections import (
     ClaimLostError,
     DataRefusedError,
@@ -176,14 +182,14 @@ class PartitionShell:
         return self._conn
 
     async def _answer(self, work: Awaitable[_T]) -> _T:
-        return await within(self._connection, work, timeout_s=_POSTGRES_ANSWER_S)
+        try:
+            return await within(self._connection, work, timeout_s=_POSTGRES_ANSWER_S)
+        except psycopg.Error as error:
+            raise sorted_error(error) from error
 
     async def _claim(self) -> Any:
         self._conn = await connect(self.dsn, name=self.name, options=_SESSION_OPTIONS)
-        try:
-            return await self._answer(claim_partition(self._conn, self.topic, self.partition))
-        except psycopg.Error as error:
-            raise sorted_error(error) from error
+        return await self._answer(claim_partition(self._conn, self.topic, self.partition))
 
     async def _pin(self, offset: int, reason: str, detail: str) -> None:
         _log.error(
@@ -193,12 +199,9 @@ class PartitionShell:
             offset,
             detail,
         )
-        try:
-            await self._answer(
-                pin_verdict(self._connection, self.topic, self.partition, offset, reason, detail)
-            )
-        except psycopg.Error as error:
-            raise sorted_error(error) from error
+        await self._answer(
+            pin_verdict(self._connection, self.topic, self.partition, offset, reason, detail)
+        )
 
     async def _consuming(self) -> AIOKafkaConsumer:
         if self._consumer is None:
@@ -212,9 +215,8 @@ class PartitionShell:
                 fetch_max_wait_ms=_FETCH_WAIT_MS,
             )
             try:
-                await consumer.start()
+                await start_consumer(consumer)
             except (KafkaError, OSError) as error:
-                await stop_consumer(consumer)
                 raise LogUnavailableError(f"Kafka does not answer: {error}") from error
             consumer.assign([TopicPartition(self.facts.name, self.partition)])
             self._consumer = consumer
@@ -277,10 +279,7 @@ class PartitionShell:
         if now_s - self._spoken_at_s < _PING_AFTER_S:
             return
         self._spoken_at_s = now_s
-        try:
-            await self._answer(self._connection.execute("SELECT 1"))
-        except psycopg.Error as error:
-            raise sorted_error(error) from error
+        await self._answer(self._connection.execute("SELECT 1"))
 
     async def _abandon(self, failures: int, error: Exception) -> None:
         level = logging.INFO if failures <= _FAILURES_QUIET else logging.WARNING

@@ -3,7 +3,7 @@
 The only package that speaks Kafka besides the shell of the recorder.
 """
 
-from chronica.log._consumers import stop_consumer
+from chronica.log._consumers import start_consumer, stop_consumer
 from chronica.log._decode import decode_submission
 from chronica.log._ends import LogEnds
 from chronica.log._errors import LogRefusedError, LogUnavailableError
@@ -44,5 +44,6 @@ __all__ = [
     "inspect_topic",
     "partition_key",
     "partition_of",
+    "start_consumer",
     "stop_consumer",
 ]

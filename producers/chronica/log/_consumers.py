@@ -1,4 +1,4 @@
-"""Stopping aiokafka's consumers."""
+"""Starting and stopping aiokafka's consumers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import asyncio
 
 from aiokafka import AIOKafkaConsumer
 
-__all__ = ["stop_consumer"]
+__all__ = ["start_consumer", "stop_consumer"]
+
+
+async def start_consumer(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
+    """Start a consumer and return it; one that can't be started, whyever, leaves nothing open."""
+    try:
+        await consumer.start()
+    except BaseException:
+        await stop_consumer(consumer)
+        raise
+    return consumer
 
 
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:

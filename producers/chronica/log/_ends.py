@@ -9,7 +9,7 @@ from typing import Any, Literal
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from chronica.log._consumers import stop_consumer
+from chronica.log._consumers import start_consumer, stop_consumer
 from chronica.log._errors import LogUnavailableError
 
 __all__ = ["LogEnds"]
@@ -95,15 +95,10 @@ class LogEnds:
 
     async def _started(self) -> AIOKafkaConsumer:
         if self._consumer is None:
-            consumer = AIOKafkaConsumer(
-                **self._client, request_timeout_ms=int(self._timeout_s * 1000)
+            timeout_ms = int(self._timeout_s * 1000)
+            self._consumer = await start_consumer(
+                AIOKafkaConsumer(**self._client, request_timeout_ms=timeout_ms)
             )
-            try:
-                await consumer.start()
-            except BaseException:
-                await stop_consumer(consumer)
-                raise
-            self._consumer = consumer
         return self._consumer
 
     async def _drop(self) -> None:
