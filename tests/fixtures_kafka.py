@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -31,10 +32,27 @@ async def make_topic(
     return name
 
 
+async def freeze(pid: int) -> None:
+    """Stop a process, and return once every thread of it stands: one that runs still answers."""
+    os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(10):
+        while _running_threads(pid):
+            await asyncio.sleep(0.001)
+
+
+def _running_threads(pid: int) -> list[str]:
+    """Return the states of its threads that are not stopped; Linux only, elsewhere nothing."""
+    states = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            states.append(thread.read_text().rpartition(")")[2].split()[0])
+    return [state for state in states if state not in "TtZX"]
+
+
 @asynccontextmanager
 async def paused(kafka: EmbeddedKafka) -> AsyncIterator[None]:
     """Kafka hangs: its connections stay open and nothing answers."""
-    os.kill(kafka.pid, signal.SIGSTOP)
+    await freeze(kafka.pid)
     try:
         yield
     finally:
