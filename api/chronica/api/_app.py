@@ -29,7 +29,7 @@ from chronica.acta import (
     StoreUnavailableError,
     dump_json,
 )
-from chronica.api import _acta, _health
+from chronica.api import _append, _health, _windows
 from chronica.api._answers import error, json_response
 from chronica.api._backend import Backend
 from chronica.infra.settings import Settings
@@ -73,7 +73,8 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # a 3xx would count as success with some clients, and lose data
     )
-    app.include_router(_acta.router)
+    app.include_router(_append.router)
+    app.include_router(_windows.router)
     app.include_router(_health.router)
     app.add_exception_handler(ChronicaError, _answer_chronica_error)
     app.add_exception_handler(HTTPException, _answer_http_error)

@@ -14,13 +14,15 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
 
+from fastapi import Request
+
 from chronica.acta import StoreUnavailableError
 from chronica.infra.settings import Settings
 from chronica.log import LogEnds, LogRefusedError, LogUnavailableError, LogWriter, TopicFacts
 from chronica.log import inspect_topic as inspect
 from chronica.store import Reader, Submitter
 
-__all__ = ["Backend", "Opened"]
+__all__ = ["Backend", "Opened", "backend_of"]
 
 _log = logging.getLogger("chronica.api")
 
@@ -138,3 +140,9 @@ class Backend:
             submitter = Submitter(writer, reader, decision_wait_s=self._decision_wait_s)
             stack.push_async_exit(opening.pop_all())
         return Opened(facts, submitter, reader, stable)
+
+
+def backend_of(request: Request) -> Backend:
+    """Return the backend of the application that a request came to."""
+    backend: Backend = request.app.state.backend
+    return backend

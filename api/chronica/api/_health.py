@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from chronica.acta import StoreUnavailableError, dump_json
 from chronica.api._answers import json_response
-from chronica.api._backend import Backend, Opened
+from chronica.api._backend import Backend, Opened, backend_of
 from chronica.log import LogUnavailableError
 from chronica.projections import schema_head
 
@@ -40,8 +40,7 @@ async def ready(request: Request) -> Response:
 
     200 when all are, else 503; ``reasons`` says which is not.
     """
-    backend: Backend = request.app.state.backend
-    report = await _report(backend)
+    report = await _report(backend_of(request))
     return json_response(dump_json(report), 200 if report["ready"] else 503)
 
 
