@@ -13,6 +13,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.chronica-ready
 LOCK_VENV := build/lock-venv
+BENCH_VENV := build/bench-venv
+BENCH_STAMP := $(BENCH_VENV)/.chronica-ready
 
 # Everything that pyproject.toml asks for, besides the project itself, as one list.
 define LOCK_INPUT
@@ -106,11 +108,28 @@ check: setup ## Lint, check formats, types, the direction of imports, and the la
 soak: setup ## Run the long tests with their full counts
 	@CHRONICA_SOAK=1 $(BIN)/pytest -m soak
 
+.PHONY: bench
+bench: setup $(BENCH_STAMP) ## Measure against peers and limits: a table, and build/bench.json
+	@$(BIN)/python -m tests.benchmarks
+
+# Without it the rows against quixstreams say why they are empty, and all others are there.
+$(BENCH_STAMP): requirements-bench.lock
+	@echo "Installing the peers of the benchmarks ..."
+	@rm -rf $(BENCH_VENV)
+	@{ $(BIN)/python -m venv $(BENCH_VENV) && \
+	  $(BENCH_VENV)/bin/python -m pip install --disable-pip-version-check --quiet \
+	  --require-hashes -r requirements-bench.lock && touch $@; } || { rm -rf $(BENCH_VENV); \
+	  echo "They could not be installed: see pip's message above." >&2; }
+
 .PHONY: lock
-lock: setup ## Pin anew: requirements.lock (Python packages) and kafka.lock (Kafka's jars)
+lock: setup ## Pin anew: Python packages (requirements*.lock) and jars (*.lock beside their code)
 	@test -x $(LOCK_VENV)/bin/uv || { $(PYTHON) -m venv $(LOCK_VENV) && \
 	  $(LOCK_VENV)/bin/python -m pip install --disable-pip-version-check --quiet uv; }
 	@$(BIN)/python -c "$$LOCK_INPUT" | $(LOCK_VENV)/bin/uv pip compile - --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --quiet \
 	  --custom-compile-command 'make lock' --output-file requirements.lock
+	@$(LOCK_VENV)/bin/uv pip compile --group bench --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --quiet \
+	  --custom-compile-command 'make lock' --output-file requirements-bench.lock
 	@$(BIN)/python -m chronica.infra.embedded lock
+	@$(BIN)/python -m tests.benchmarks.jars

@@ -191,6 +191,29 @@ async def test_a_hang_is_told_by_the_deadline_and_mends_itself(
     assert contents == ["before", "handed over", "after"]
 
 
+async def test_while_kafka_hangs_appends_are_refused_at_once_and_then_go_on_by_themselves(
+    client: dict[str, Any], topic: str, kafka: EmbeddedKafka
+) -> None:
+    async with LogWriter(client, topic=topic, tenant="local", patience_s=0.5) as writer:
+        await writer.append("ardian", actum("before"))
+        async with paused(kafka):
+            first = asyncio.ensure_future(writer.append("ardian", actum("handed over")))
+            await asyncio.sleep(1.0)
+            began = time.monotonic()
+            for _ in range(100):
+                with pytest.raises(NotAppendedError, match="has not answered"):
+                    await writer.append("ardian", actum("refused"))
+            assert time.monotonic() - began < 2.0
+            assert not first.done(), "what was handed over keeps its deadline"
+        await first
+        await writer.append("ardian", actum("after"))
+    contents = [
+        json.loads(value)["payload"]["content"]
+        for _, value in sorted((await read_topic(client, topic)).items())
+    ]
+    assert contents == ["before", "handed over", "after"]
+
+
 async def test_a_crash_of_kafka_loses_and_reorders_nothing_that_was_acknowledged(
     client: dict[str, Any], topic: str, kafka: EmbeddedKafka
 ) -> None:
@@ -207,7 +230,9 @@ async def test_a_crash_of_kafka_loses_and_reorders_nothing_that_was_acknowledged
             number += 20
             await asyncio.sleep(0.005)
 
-    writer = LogWriter(client, topic=topic, tenant="local", deadline_s=60, request_timeout_s=2)
+    writer = LogWriter(
+        client, topic=topic, tenant="local", deadline_s=60, patience_s=60, request_timeout_s=2
+    )
     async with writer:
         until = asyncio.Event()
         appending = asyncio.ensure_future(append_on_and_on(writer, until))

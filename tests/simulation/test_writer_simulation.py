@@ -78,6 +78,7 @@ class Writer:
                 batch_records_max=rng.choice([1, 3, 10]),
                 linger_s=rng.choice([0.0, 0.0, 0.3]),
                 stuck_after_s=rng.choice([3.0, 30.0]),
+                patience_s=rng.choice([0.5, 2.0, 1000.0]),
             ),
             queue_bytes_max=rng.choice([300, 1500, 100_000]),
             backoff=lambda attempt: min(2.0, 0.1 * attempt),

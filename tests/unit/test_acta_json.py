@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chronica.acta import dump_json, load_json, split_object
+from chronica.acta import dump_json, load_json, split_array, split_object
 from chronica.acta.conformance import HOSTILE_METADATA, same_json
 
 JSON_VALUES = st.recursive(
@@ -168,3 +168,28 @@ def test_the_parts_of_an_object_are_its_values(value: dict[str, Any], indent: in
 def test_what_is_not_one_object_cannot_be_split(text: str) -> None:
     with pytest.raises(ValueError):
         split_object(text)
+
+
+@given(st.lists(JSON_VALUES))
+def test_an_array_is_split_into_the_source_text_of_its_elements(values: list[Any]) -> None:
+    text = json.dumps(values, indent=1)
+    elements = split_array(text)
+    assert all(element in text for element in elements)
+    assert same_json([load_json(element) for element in elements], values)
+
+
+def test_an_array_keeps_digits_white_space_and_order() -> None:
+    assert split_array(' [ 1e400 ,{"b" : 1, "a":NaN},"\\ud800" ] ') == [
+        "1e400",
+        '{"b" : 1, "a":NaN}',
+        '"\\ud800"',
+    ]
+    assert split_array("[]") == split_array(" [ ] ") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "1", "[", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1]]", "[1] x", "[" * 10**6]
+)
+def test_what_is_no_array_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        split_array(text)

@@ -49,6 +49,7 @@ def test_the_public_names_are_these() -> None:
         *("InvalidWindowError", "MemoryStore", "NotAppendedError", "ReadTimeoutError"),
         *("SequenceConflictError", "Store", "StoreNotInstalledError", "StoreUnavailableError"),
         *("WindowQuery", "dump_json", "load_json", "normal_query", "random_id", "select"),
+        "split_array",
         *("split_object", "validate_actum", "validate_expected_seq", "validate_key"),
         *("validate_owner", "validate_query", "whole_calls"),
     ]

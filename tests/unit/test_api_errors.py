@@ -24,7 +24,7 @@ from chronica.acta import (
     SequenceConflictError,
     StoreUnavailableError,
 )
-from chronica.api._app import _answer_chronica_error
+from chronica.api._app import _answer_problem
 from chronica.log import LogRefusedError, LogUnavailableError
 
 REQUEST = Request({"type": "http", "method": "GET", "headers": []})
@@ -48,19 +48,19 @@ ANSWERS: list[tuple[ChronicaError, int]] = [
 
 @pytest.mark.parametrize(("error", "status"), ANSWERS, ids=lambda value: type(value).__name__)
 async def test_an_error_has_its_status_and_a_sentence(error: ChronicaError, status: int) -> None:
-    answer = await _answer_chronica_error(REQUEST, error)
+    answer = await _answer_problem(REQUEST, error)
     assert answer.status_code == status
     body = json.loads(bytes(answer.body))
     assert body.get("detail") or body["status"] == "queued"
 
 
 async def test_what_helps_a_retry_is_said() -> None:
-    away = await _answer_chronica_error(REQUEST, NotAppendedError("away", retry_after_s=2.4))
+    away = await _answer_problem(REQUEST, NotAppendedError("away", retry_after_s=2.4))
     assert away.headers["Retry-After"] == "2"
-    unknown = await _answer_chronica_error(REQUEST, AppendUnknownError("?", retry_key="k"))
+    unknown = await _answer_problem(REQUEST, AppendUnknownError("?", retry_key="k"))
     assert json.loads(bytes(unknown.body))["retry_key"] == "k"
     pending = DecisionPendingError(position="p", submission_id="i", retry_key="k")
-    queued = await _answer_chronica_error(REQUEST, pending)
+    queued = await _answer_problem(REQUEST, pending)
     assert queued.headers["Chronica-Position"] == "p"
     assert json.loads(bytes(queued.body)) == {"status": "queued", "id": "i", "position": "p"}
 

@@ -368,3 +368,46 @@ def test_a_log_that_went_back_is_refused_for_good() -> None:
 def test_an_error_of_kafkas_means(error: Exception, failure: Failure) -> None:
     assert classify(error) is failure
     assert type(error).__name__ in describe(error)
+
+
+def test_what_comes_while_kafka_is_silent_is_refused_at_once() -> None:
+    state = lanes(patience_s=2.0)
+    enqueue(state, "a")
+    first = send(state)
+    (waits,) = enqueue(state, "b", now=2.0)
+    (refused,) = enqueue(state, "c", now=2.1)
+    (elsewhere,) = enqueue(state, "d", partition=1, now=2.1)
+    assert [waits.place, refused.place, elsewhere.place] == [Place.QUEUED, Place.GONE, Place.QUEUED]
+    (error,) = errors_of(state.poll(2.1))
+    assert isinstance(error, NotAppendedError)
+    state.acked(first, 0, 3.0)
+    assert names(send(state, 3.0)) == ["b"]
+    (taken,) = enqueue(state, "e", now=4.0)
+    assert taken.place is Place.QUEUED, "Kafka's word ends it"
+
+
+def test_what_comes_while_no_producer_can_be_had_is_refused_at_once() -> None:
+    state = lanes(patience_s=2.0)
+    enqueue(state, "a")
+    state.failed(send(state), Failure.DOUBT, "gone", 0.0)
+    now = 0.0
+    while now < 3.0:
+        assert replaces(state.poll(now))
+        state.not_replaced(Failure.DOUBT, "gone", now)
+        now = state.wake_at()
+    (refused,) = enqueue(state, "b", partition=1, now=now)
+    assert refused.place is Place.GONE
+    assert replaces(state.poll(now))
+    state.replaced()
+    (taken,) = enqueue(state, "c", partition=1, now=now)
+    assert taken.place is Place.QUEUED
+
+
+def test_a_batch_that_kafka_refuses_is_an_answer_and_no_silence() -> None:
+    state = lanes(patience_s=2.0)
+    enqueue(state, "a", "b")
+    state.failed(send(state), Failure.RECORD, "too large", 5.0)
+    assert replaces(state.poll(5.0))
+    state.replaced()
+    (taken,) = enqueue(state, "c", now=6.0)
+    assert taken.place is Place.QUEUED

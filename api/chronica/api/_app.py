@@ -14,42 +14,19 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from chronica.acta import (
-    AppendUnknownError,
-    ChronicaError,
-    ChronicumNotFoundError,
-    DecisionPendingError,
-    InternalError,
-    InvalidActumError,
-    InvalidIdempotencyKeyError,
-    InvalidOwnerIDError,
-    InvalidWindowError,
-    NotAppendedError,
-    ReadTimeoutError,
-    StoreUnavailableError,
-    dump_json,
-)
-from chronica.api import _append, _health, _windows
-from chronica.api._answers import error, json_response
+from chronica.acta import ChronicaError, DecisionPendingError
+from chronica.api import _append, _health, _outcomes, _windows
+from chronica.api._admission import Admission
+from chronica.api._answers import error, queued
 from chronica.api._backend import Backend
+from chronica.api._bodies import Bodies
+from chronica.api._metrics import Measured
+from chronica.api._problems import problem_of
 from chronica.infra.settings import Settings
-from chronica.log import LogRefusedError
 
 __all__ = ["create_app"]
 
 _log = logging.getLogger("chronica.api")
-
-_STATUS: dict[type[ChronicaError], int] = {
-    InvalidOwnerIDError: 422,
-    InvalidActumError: 422,
-    InvalidIdempotencyKeyError: 422,
-    InvalidWindowError: 422,
-    ChronicumNotFoundError: 404,
-    ReadTimeoutError: 504,
-    StoreUnavailableError: 503,
-    LogRefusedError: 503,
-    InternalError: 500,
-}
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -75,13 +52,18 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.include_router(_append.router)
     app.include_router(_windows.router)
+    app.include_router(_outcomes.router)
     app.include_router(_health.router)
-    app.add_exception_handler(ChronicaError, _answer_chronica_error)
-    app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(ChronicaError, _answer_problem)
+    app.add_exception_handler(HTTPException, _answer_problem)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(ClientDisconnect, _answer_gone)
     app.add_exception_handler(Exception, _answer_unexpected)
+    # The last that is added is the first that a request meets.
+    app.add_middleware(Admission, requests_max=settings.requests_max)
+    app.add_middleware(Measured)
     app.add_middleware(_EncodedPath)
+    app.state.bodies = Bodies(settings.body_budget_bytes)
     return app
 
 
@@ -97,31 +79,13 @@ class _EncodedPath:
         await self._app(scope, receive, send)
 
 
-async def _answer_chronica_error(_request: Request, problem: Exception) -> Response:
-    match problem:
-        case DecisionPendingError():
-            body = {
-                "status": "queued",
-                "id": problem.submission_id,
-                "position": problem.position,
-            }
-            return json_response(dump_json(body), 202, {"Chronica-Position": problem.position})
-        case AppendUnknownError():
-            return error(504, str(problem), retry_key=problem.retry_key)
-        case NotAppendedError():
-            retry_after = str(max(1, round(problem.retry_after_s)))
-            return error(503, str(problem), {"Retry-After": retry_after})
-        case StoreUnavailableError():
-            return error(503, str(problem), {"Retry-After": "1"})
-    for kind in type(problem).__mro__:
-        if kind in _STATUS:
-            return error(_STATUS[kind], str(problem))
-    return await _answer_unexpected(_request, problem)
-
-
-async def _answer_http_error(_request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, HTTPException), "registered for it"
-    return error(problem.status_code, problem.detail, problem.headers)
+async def _answer_problem(request: Request, error_: Exception) -> Response:
+    if isinstance(error_, DecisionPendingError):
+        return queued(error_.submission_id, error_.position)
+    problem = problem_of(error_)
+    if problem is None:
+        return await _answer_unexpected(request, error_)
+    return error(problem.status, problem.detail, problem.headers, **problem.fields)
 
 
 async def _answer_invalid(_request: Request, problem: Exception) -> Response:

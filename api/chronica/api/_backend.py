@@ -17,8 +17,16 @@ from typing import Self
 from fastapi import Request
 
 from chronica.acta import StoreUnavailableError
+from chronica.api._metrics import follow_writer
 from chronica.infra.settings import Settings
-from chronica.log import LogEnds, LogRefusedError, LogUnavailableError, LogWriter, TopicFacts
+from chronica.log import (
+    LogEnds,
+    LogPeek,
+    LogRefusedError,
+    LogUnavailableError,
+    LogWriter,
+    TopicFacts,
+)
 from chronica.log import inspect_topic as inspect
 from chronica.store import Reader, Submitter
 
@@ -27,6 +35,7 @@ __all__ = ["Backend", "Opened", "backend_of"]
 _log = logging.getLogger("chronica.api")
 
 _WAIT_MAX_S = 2.0
+_AWAY_WAIT_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,8 @@ class Opened:
     reader: Reader
     stable_ends: LogEnds
     """Ends below any open transaction, where those of ``reader.ends`` are above."""
+    peek: LogPeek
+    """Single records, to tell whose they are."""
 
 
 class Backend:
@@ -134,12 +145,21 @@ class Backend:
             reader = await opening.enter_async_context(Reader(settings, facts))
             stable = LogEnds(client, facts.name, isolation_level="read_committed")
             opening.push_async_callback(stable.close)
+            peek = LogPeek(client, facts)
+            opening.push_async_callback(peek.close)
             writer = await opening.enter_async_context(
                 LogWriter(client, topic=settings.acta_topic, tenant=settings.tenant)
             )
-            submitter = Submitter(writer, reader, decision_wait_s=self._decision_wait_s)
+            submitter = Submitter(
+                writer,
+                reader,
+                decision_wait_s=self._decision_wait_s,
+                away_wait_s=_AWAY_WAIT_S,
+            )
+            watching = asyncio.create_task(follow_writer(writer))
+            opening.callback(watching.cancel)
             stack.push_async_exit(opening.pop_all())
-        return Opened(facts, submitter, reader, stable)
+        return Opened(facts, submitter, reader, stable, peek)
 
 
 def backend_of(request: Request) -> Backend:

@@ -7,11 +7,13 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from chronica.acta import StoreUnavailableError, dump_json
 from chronica.api._answers import json_response
 from chronica.api._backend import Backend, Opened, backend_of
-from chronica.log import LogUnavailableError
+from chronica.api._metrics import LogState, render
+from chronica.log import LogEnds, LogUnavailableError
 from chronica.projections import schema_head
 
 __all__ = ["router"]
@@ -44,6 +46,43 @@ async def ready(request: Request) -> Response:
     return json_response(dump_json(report), 200 if report["ready"] else 503)
 
 
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Say what is counted and measured, in Prometheus' text format.
+
+    What Kafka or Postgres would have to say is left out while it does not answer.
+    """
+    try:
+        opened = backend_of(request).opened
+    except StoreUnavailableError:
+        return Response(render(LogState()), media_type=CONTENT_TYPE_LATEST)
+    partitions = range(opened.facts.partitions)
+    ends, letters = await asyncio.gather(
+        _ends(opened.reader.ends, partitions), _dead_letters(opened)
+    )
+    marks = {n: opened.reader.watermarks.get(n) for n in partitions}
+    recorded = {n: mark for n, mark in marks.items() if mark is not None}
+    return Response(render(LogState(ends, recorded, letters)), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _ends(ends: LogEnds, partitions: range) -> dict[int, int]:
+    """Return where each partition ends; none while Kafka does not answer."""
+    try:
+        async with asyncio.timeout(_CHECK_S):
+            offsets = await asyncio.gather(*(ends.end(n) for n in partitions))
+    except (LogUnavailableError, TimeoutError):
+        return {}
+    return dict(zip(partitions, offsets, strict=True))
+
+
+async def _dead_letters(opened: Opened) -> dict[str, int] | None:
+    try:
+        async with asyncio.timeout(_CHECK_S):
+            return await opened.reader.dead_letters()
+    except (StoreUnavailableError, TimeoutError):
+        return None
+
+
 async def _report(backend: Backend) -> dict[str, Any]:
     reasons: list[str] = []
     report: dict[str, Any] = {
@@ -69,15 +108,14 @@ async def _report(backend: Backend) -> dict[str, Any]:
 
 async def _kafka(opened: Opened, report: dict[str, Any], reasons: list[str]) -> None:
     partitions = range(opened.facts.partitions)
-    try:
-        async with asyncio.timeout(_CHECK_S):
-            ends = await asyncio.gather(*(opened.reader.ends.end(n) for n in partitions))
-            stable = await asyncio.gather(*(opened.stable_ends.end(n) for n in partitions))
-    except (LogUnavailableError, TimeoutError):
+    ends, stable = await asyncio.gather(
+        _ends(opened.reader.ends, partitions), _ends(opened.stable_ends, partitions)
+    )
+    if not ends or not stable:
         reasons.append("Kafka does not answer: appends are refused until it is back.")
         return
     report["kafka"] = True
-    report["ends"] = dict(enumerate(ends))
+    report["ends"] = ends
     report["open_transactions"]["acta"] = [n for n in partitions if stable[n] < ends[n]]
 
 

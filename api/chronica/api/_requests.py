@@ -16,6 +16,7 @@ from fastapi import HTTPException, Request
 from chronica.acta import (
     Actum,
     InvalidActumError,
+    split_array,
     split_object,
     validate_actum,
     validate_expected_seq,
@@ -24,10 +25,20 @@ from chronica.acta import (
 )
 from chronica.log import Submission
 
-__all__ = ["BODY_BYTES_MAX", "body_of", "only_known", "owner_of", "path_text", "submission_of"]
+__all__ = [
+    "ITEMS_MAX",
+    "Body",
+    "key_of",
+    "only_known",
+    "owner_of",
+    "parse_body",
+    "parse_item",
+    "path_text",
+    "submission_of",
+]
 
-BODY_BYTES_MAX: Final = 24 * 1024 * 1024
-"""Largest request body, in bytes as read."""
+ITEMS_MAX: Final = 10_000
+"""So many acta a batch may have."""
 
 _DIGITS_MAX: Final = 20
 _FIELDS = ("kind", "actor_kind", "actor", "content", "call_id", "idempotency_key", "expected_seq")
@@ -85,27 +96,9 @@ def only_known(request: Request, *names: str) -> None:
         raise HTTPException(422, f"This route has no parameter {', '.join(unknown)}: {known}.")
 
 
-async def body_of(request: Request) -> bytes:
-    """Return the body, reading no more than BODY_BYTES_MAX of it.
-
-    Raises:
-        HTTPException: 413, it is longer.
-    """
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > BODY_BYTES_MAX:
-            raise HTTPException(
-                413, f"The body has more than {BODY_BYTES_MAX} bytes. Nothing was recorded."
-            )
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
 @dataclass(frozen=True, slots=True)
-class _Body:
-    """The fields of a POST body that are decided by value, and the source text of metadata."""
+class Body:
+    """The fields of one actum that are decided by value, and the source text of its metadata."""
 
     fields: dict[str, Any]
     metadata: str | None
@@ -118,34 +111,87 @@ def _int(digits: str) -> int:
     return int(digits)
 
 
-def _parse(body: bytes) -> _Body:
+def _split(source: str, what: str) -> dict[str, str]:
     try:
-        sources = split_object(body.decode())
+        return split_object(source)
+    except ValueError as error:
+        raise HTTPException(422, f"{what} is not a JSON object: {error}.") from None
+
+
+def parse_body(body: bytes) -> Body | list[str]:
+    """Return the fields of a body, or the source texts of the acta of a batch.
+
+    Raises:
+        HTTPException: 422, it is neither.
+    """
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise HTTPException(422, f"The body is not a JSON object: {error}.") from None
+    sources = _split(text, "The body")
+    if "acta" not in sources:
+        return _body_of(sources, "The body")
+    if len(sources) > 1:
+        extra = ", ".join(sorted(set(sources) - {"acta"}))
+        raise HTTPException(
+            422, f'A batch is {{"acta": [...]}} and nothing beside it, not {extra}.'
+        )
+    try:
+        items = split_array(sources["acta"])
+    except ValueError as error:
+        raise HTTPException(422, f"acta is not a JSON array: {error}.") from None
+    if len(items) > ITEMS_MAX:
+        raise HTTPException(
+            422,
+            f"The batch has {len(items)} acta, over {ITEMS_MAX}: send it in parts. Nothing was "
+            "recorded.",
+        )
+    return items
+
+
+def parse_item(source: str) -> Body:
+    """Return the fields of one actum of a batch.
+
+    Raises:
+        HTTPException: 422, it is not a JSON object.
+    """
+    return _body_of(_split(source, "The actum"), "The actum")
+
+
+def _body_of(sources: dict[str, str], what: str) -> Body:
+    try:
         fields = {
             name: json.loads(sources[name], parse_int=_int) for name in _FIELDS if name in sources
         }
-    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError
-        raise HTTPException(422, f"The body is not a JSON object: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(422, f"{what} is not a JSON object: {error}.") from None
     metadata = sources.get("metadata")
     if metadata is None or metadata == "null":
-        return _Body(fields, None)
+        return Body(fields, None)
     if not metadata.startswith("{"):
         raise InvalidActumError("metadata", "must be a JSON object")
-    return _Body(fields, metadata)
+    return Body(fields, metadata)
 
 
 def submission_of(
-    request: Request, body: bytes, *, tenant: str, chronicum: str, owner: str, submission_id: str
+    body: Body, key: str | None, *, tenant: str, chronicum: str, owner: str, submission_id: str
 ) -> Submission:
-    """Return the submission that a POST of one actum makes.
+    """Return the submission that an actum's fields make.
+
+    Args:
+        body: its fields.
+        key: the idempotency key that came in a header.
+        tenant: whose chronicum.
+        chronicum: its id.
+        owner: who asks.
+        submission_id: the id it gets.
 
     Raises:
-        HTTPException: 422, the body is not a JSON object, or header and field keys differ.
+        HTTPException: 422, header and field keys differ.
         InvalidActumError: a field breaks a rule; it names the field.
         InvalidIdempotencyKeyError: the key is empty or too long.
     """
-    parsed = _parse(body)
-    fields = parsed.fields
+    fields = body.fields
     for name in ("kind", "actor_kind", "actor"):
         if name not in fields:
             raise InvalidActumError(name, "is missing")
@@ -166,21 +212,30 @@ def submission_of(
         tenant=tenant,
         chronicum=chronicum,
         owner=owner,
-        key=_key(request, fields),
+        key=_one_key(key, fields.get("idempotency_key")),
         expected_seq=fields.get("expected_seq"),
         kind=actum.kind,
         actor_kind=actum.actor_kind,
         actor=actum.actor,
         content=actum.content,
         call_id=actum.call_id,
-        metadata=parsed.metadata,
+        metadata=body.metadata,
     )
 
 
-def _key(request: Request, fields: dict[str, Any]) -> str | None:
-    header = _header(request, b"idempotency-key")
-    field: str | None = fields.get("idempotency_key")
-    validate_key(header)
+def key_of(request: Request) -> str | None:
+    """Return what the header Idempotency-Key says.
+
+    Raises:
+        HTTPException: 422, it came twice or is not UTF-8.
+        InvalidIdempotencyKeyError: it is empty or too long.
+    """
+    key = _header(request, b"idempotency-key")
+    validate_key(key)
+    return key
+
+
+def _one_key(header: str | None, field: str | None) -> str | None:
     validate_key(field)
     if header is not None and field is not None and header != field:
         raise HTTPException(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from chronica.acta import (
     ActorKind,
@@ -12,13 +12,13 @@ from chronica.acta import (
     ChronicumNotFoundError,
     WindowQuery,
     normal_query,
-    whole_calls,
 )
 from chronica.api._answers import acta_json, chronicum_json, json_response
 from chronica.api._auth import caller_of
 from chronica.api._backend import Opened, backend_of
+from chronica.api._long_answers import LongAnswer
+from chronica.api._positions import position_of
 from chronica.api._requests import only_known, owner_of, path_text
-from chronica.log import InvalidPositionError, Position
 from chronica.projections import Window
 from chronica.store import Consistency
 
@@ -27,6 +27,8 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/chronica", tags=["acta"])
 
 _FRESHNESS = ("position", "consistency")
+# An old answer is a wrong one, and none but its owner may have it.
+_NOT_STORED = {"Cache-Control": "no-store"}
 
 
 @router.get("/{chronicum_id}/acta")
@@ -45,7 +47,12 @@ async def get_window(
     position: Annotated[str | None, Query(description="Be no older than this.")] = None,
     consistency: Annotated[Consistency, Query(description="How fresh besides.")] = "session",
 ) -> Response:
-    """Return a context window, oldest first."""
+    """Return a context window, oldest first.
+
+    One of more than about 1 MiB comes in chunks, as it is read: an answer that breaks off in the
+    midst was cut, and must be asked for again.
+    """
+    caller = await caller_of(request, "read")
     owner = owner_of(request)
     only_known(request, "last_n", "kind", "actor_kind", "whole_calls", "max_chars", *_FRESHNESS)
     query = normal_query(
@@ -55,9 +62,11 @@ async def get_window(
         max_chars=max_chars,
         whole_calls=whole,
     )
-    window = await _read(request, chronicum_id, owner, query, position, consistency)
-    acta = whole_calls(window.acta) if query.whole_calls else window.acta
-    return json_response(acta_json(acta))
+    window = await _read(request, caller.tenant, chronicum_id, owner, query, position, consistency)
+    if window.rest is not None:
+        reader = backend_of(request).opened.reader
+        return LongAnswer(reader.streamed(window), headers=_NOT_STORED)
+    return json_response(acta_json(window.acta), headers=_NOT_STORED)
 
 
 @router.get("/{chronicum_id}")
@@ -68,24 +77,25 @@ async def get_chronicum(
     consistency: Annotated[Consistency, Query(description="How fresh besides.")] = "session",
 ) -> Response:
     """Return a chronicum: whose it is, since when, and how far."""
+    caller = await caller_of(request, "read")
     owner = owner_of(request)
     only_known(request, *_FRESHNESS)
-    window = await _read(request, chronicum_id, owner, None, position, consistency)
+    window = await _read(request, caller.tenant, chronicum_id, owner, None, position, consistency)
     assert window.chronicum is not None, "a missing one was answered 404"
-    return json_response(chronicum_json(window.chronicum))
+    return json_response(chronicum_json(window.chronicum), headers=_NOT_STORED)
 
 
 async def _read(
     request: Request,
+    tenant: str,
     chronicum_id: str,
     owner: str,
     query: WindowQuery | None,
     position: str | None,
     consistency: Consistency,
 ) -> Window:
-    caller = await caller_of(request, "read")
     chronicum = path_text(chronicum_id)
-    tenant, opened = caller.tenant, backend_of(request).opened
+    opened = backend_of(request).opened
     window = await opened.reader.window(
         tenant,
         owner,
@@ -103,11 +113,6 @@ def _offset(opened: Opened, tenant: str, chronicum: str, token: str | None) -> i
     """Return what a position asks of the chronicum's partition, -1 for nothing."""
     if token is None:
         return -1
-    try:
-        position = Position.parse(token)
-    except InvalidPositionError as refused:
-        raise HTTPException(422, str(refused)) from None
-    if position.log_id != opened.facts.topic_id:
-        raise HTTPException(422, "This position is of another log: it says nothing here.")
+    entries = position_of(opened, token).entries
     partition = opened.reader.partition(tenant, chronicum)
-    return max((e.offset for e in position.entries if e.partition == partition), default=-1)
+    return max((e.offset for e in entries if e.partition == partition), default=-1)

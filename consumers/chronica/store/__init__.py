@@ -3,9 +3,10 @@
 from chronica.store._connect import connect, resolve
 from chronica.store._reader import Consistency, Reader
 from chronica.store._store import LogStore, actum_of, decision_of
-from chronica.store._submitter import Submitter
+from chronica.store._submitter import Answer, Submitter
 
 __all__ = [
+    "Answer",
     "Consistency",
     "LogStore",
     "Reader",

@@ -7,19 +7,18 @@ acknowledged or served. What was acknowledged stays owed even if Postgres takes 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Self, TypeVar
-
-import psycopg
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from typing import Literal, Self, TypeVar
 
 from chronica.acta import (
     TEXT_CODE_POINTS_MAX,
     ReadTimeoutError,
     StoreUnavailableError,
     WindowQuery,
+    whole_calls,
 )
 from chronica.infra.settings import Settings
 from chronica.log import LogEnds, LogUnavailableError, TopicFacts, partition_key, partition_of
@@ -27,16 +26,16 @@ from chronica.projections import (
     DatabaseFacts,
     Outcome,
     Place,
-    PostgresUnavailableError,
+    StoredActum,
     Watermarks,
     Window,
+    count_dead_letters,
     read_facts,
-    read_outcomes,
     read_window,
-    session,
-    sorted_error,
-    within,
 )
+from chronica.store._long_windows import LongWindows
+from chronica.store._outcomes import Outcomes
+from chronica.store._short_reads import ShortReads
 
 __all__ = ["Consistency", "Reader"]
 
@@ -45,7 +44,6 @@ Consistency = Literal["session", "linearizable", "eventual"]
 ``linearizable``: no older than anything acknowledged anywhere. ``eventual``: as it is."""
 
 _TOPIC = "acta"
-_CONNECTIONS_MAX = 8
 _AGAIN_S = 0.01
 _T = TypeVar("_T")
 
@@ -68,36 +66,26 @@ class Reader:
         # Shorter than the read's own time, so that the error says what was waited for.
         self._part_timeout_s = timeout_s * 0.8
         self._ends = LogEnds(settings.kafka_client(), facts.name, timeout_s=self._part_timeout_s)
-        self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
-            dsn,
-            min_size=1,
-            max_size=_CONNECTIONS_MAX,
-            open=False,
-            # Given up soon and begun anew by the next request: the pool's own back-off grows to
-            # minutes, and a read must recover as soon as Postgres is back.
-            reconnect_timeout=1.0,
-            kwargs=session("chronica reader", "-c statement_timeout=30s"),
-        )
-        self._failing = False  # whether the last statement was not answered
+        self._short = ShortReads(dsn, timeout_s=self._part_timeout_s)
+        self._long = LongWindows(dsn, timeout_s=self._part_timeout_s)
         self._owed: dict[int, int] = {}
         self._seen_losses: dict[int, int] = {}
-        self._asked: dict[Place, asyncio.Future[Outcome | None]] = {}
-        self._asking: asyncio.Task[None] | None = None
+        self._outcomes = Outcomes(self._short, self._watermarks)
 
     async def __aenter__(self) -> Self:
         """Begin to follow the watermarks; Postgres may be away, it is waited for by reads."""
         await self._watermarks.start()
-        await self._pool.open(wait=False)
+        await self._short.open()
+        await self._long.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close every connection."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        await self._outcomes.close()
         await self._watermarks.close()
         await self._ends.close()
-        await self._pool.close(timeout=2.0)
+        await self._short.close()
+        await self._long.close()
 
     @property
     def watermarks(self) -> Watermarks:
@@ -127,7 +115,9 @@ class Reader:
         offset: int = -1,
         consistency: Consistency = "session",
     ) -> Window:
-        """Read a chronicum and, with a query, its window; ``whole_calls`` is left to the caller.
+        """Read a chronicum and, with a query, its window: the whole, unless it has a ``rest``.
+
+        A window with a rest is long: some 1 MiB of it is read, and ``streamed`` gives all of it.
 
         Args:
             tenant: whose it is.
@@ -161,7 +151,7 @@ class Reader:
                     chronicum=chronicum,
                     query=query,
                 )
-                window = await self._query(statement)
+                window = await self._short.run(statement)
                 if window.generation == generation and window.watermark > needed:
                     break
                 # Postgres took commits back, or another generation went live: see again.
@@ -169,29 +159,59 @@ class Reader:
             self.owe(partition, window.watermark - 1)
             if consistency != "eventual":
                 self._seen_losses[partition] = losses
+            if query is not None and query.whole_calls and window.rest is None:
+                return replace(window, acta=tuple(whole_calls(window.acta)))
             return window
 
         return await self._bounded(read())
 
-    async def outcome(
-        self, partition: int, offset: int, *, timeout_s: float | None = None
-    ) -> Outcome:
-        """Wait until the submission at a place is decided, and return what became of it.
+    def streamed(
+        self, window: Window
+    ) -> AbstractAsyncContextManager[AsyncIterator[list[StoredActum]]]:
+        """Give all of a window that ``window`` returned, oldest first, in batches.
+
+        A batch is some 16 KiB or one actum, so that no more need be held. Few long windows are
+        read at once; leaving the block ends the statement.
 
         Raises:
-            ReadTimeoutError: it is not decided in time; it will be.
+            StoreUnavailableError: too many are being read, or Postgres does not answer; also
+                while the batches are read.
+        """
+        return self._long.streamed(window)
+
+    async def outcomes(
+        self, places: Sequence[Place], *, timeout_s: float | None = None
+    ) -> dict[Place, Outcome]:
+        """Wait until the submissions at some places are decided, and return what became of them.
+
+        Args:
+            places: of which submissions.
+            timeout_s: how long to wait, by default the time of a read; then those that are
+                decided are returned. 0 looks at how it is now.
+
+        Raises:
             StoreUnavailableError: Postgres does not answer.
         """
+        wait_s = self._timeout_s if timeout_s is None else timeout_s
+        decided: set[Place] = set()
+        try:
+            async with asyncio.timeout(wait_s):
+                for place in sorted(places):
+                    await self._watermarks.passed(*place)
+                    decided.add(place)
+        except TimeoutError:
+            if not self._watermarks.connected:
+                raise StoreUnavailableError("Postgres does not answer: try again.") from None
+        wanted = [place for place in places if place in decided]
+        return await self._bounded(self._look(wanted)) if wanted else {}
 
-        async def read() -> Outcome:
-            while True:
-                await self._watermarks.passed(partition, offset)
-                outcome = await self._outcome((partition, offset))
-                if outcome is not None:
-                    return outcome
-                await asyncio.sleep(_AGAIN_S)
-
-        return await self._bounded(read(), timeout_s)
+    async def _look(self, places: Sequence[Place]) -> dict[Place, Outcome]:
+        while True:
+            found = await self._outcomes.look(places)
+            if len(found) == len(set(places)):
+                return found
+            # Postgres took commits back after the watermark was seen: the recorder repeats them.
+            await asyncio.sleep(_AGAIN_S)
 
     async def facts(self) -> DatabaseFacts:
         """Return what the database is now, for readiness.
@@ -199,7 +219,15 @@ class Reader:
         Raises:
             StoreUnavailableError: Postgres does not answer.
         """
-        return await self._bounded(self._query(read_facts))
+        return await self._bounded(self._short.run(read_facts))
+
+    async def dead_letters(self) -> dict[str, int]:
+        """Return how many dead letters are kept, by reason.
+
+        Raises:
+            StoreUnavailableError: Postgres does not answer.
+        """
+        return await self._bounded(self._short.run(partial(count_dead_letters, topic=_TOPIC)))
 
     async def _needed(self, partition: int, offset: int, consistency: Consistency) -> int:
         """Return the offset that must be recorded before the read, -1 for none."""
@@ -221,63 +249,12 @@ class Reader:
             await self._watermarks.moved()
         return self._watermarks.generation
 
-    async def _outcome(self, place: Place) -> Outcome | None:
-        """Ask together with everyone who asks at this moment: one statement for all."""
-        future = self._asked.get(place)
-        if future is None:
-            future = asyncio.get_running_loop().create_future()
-            self._asked[place] = future
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask())
-        return await asyncio.shield(future)
-
-    async def _ask(self) -> None:
-        while self._asked:
-            asked, self._asked = self._asked, {}
-            generation = self._watermarks.generation
-            try:
-                places = list(asked)
-                statement = partial(
-                    read_outcomes, generation=generation, topic=_TOPIC, places=places
-                )
-                found = await self._query(statement)
-            except (Exception, asyncio.CancelledError) as error:
-                for future in asked.values():
-                    if not future.done():
-                        future.set_exception(StoreUnavailableError(str(error)))
-                        future.exception()
-                if isinstance(error, asyncio.CancelledError):
-                    raise
-            else:
-                for place, future in asked.items():
-                    if not future.done():
-                        future.set_result(found.get(place))
-
-    async def _query(self, query: Callable[[AsyncConnection[Any]], Awaitable[_T]]) -> _T:
-        """Run a read; a connection that Postgres broke is replaced until the read's time is up."""
-        while True:
-            try:
-                async with self._pool.connection(timeout=self._part_timeout_s) as conn:
-                    answer = await within(conn, query(conn), timeout_s=self._part_timeout_s)
-            except (PostgresUnavailableError, psycopg.OperationalError):
-                self._failing = True
-                await asyncio.sleep(_AGAIN_S)
-            except PoolTimeout:
-                raise StoreUnavailableError("Postgres does not answer: try again.") from None
-            except PoolClosed:
-                raise StoreUnavailableError("The store is closed.") from None
-            except psycopg.Error as error:
-                raise sorted_error(error) from error
-            else:
-                self._failing = False
-                return answer
-
     async def _bounded(self, read: Awaitable[_T], timeout_s: float | None = None) -> _T:
         try:
             async with asyncio.timeout(self._timeout_s if timeout_s is None else timeout_s):
                 return await read
         except TimeoutError:
-            if self._watermarks.connected and not self._failing:
+            if self._watermarks.connected and not self._short.failing:
                 raise ReadTimeoutError(
                     "The recorder is not that far yet: the write is kept in the log; try again."
                 ) from None

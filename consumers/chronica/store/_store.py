@@ -20,7 +20,6 @@ from chronica.acta import (
     dump_json,
     load_json,
     random_id,
-    whole_calls,
 )
 from chronica.log import Submission
 from chronica.projections import ChronicumView, Outcome, StoredActum, Window
@@ -101,10 +100,8 @@ class LogStore:
     ) -> Sequence[Actum]:
         window = await self._reader.window(self._tenant, owner, chronicum_id, query)
         _found(chronicum_id, window)
-        acta = window.acta
-        if query.whole_calls:
-            acta = tuple(whole_calls(acta))
-        return [actum_of(stored) for stored in acta]
+        async with self._reader.streamed(window) as batches:
+            return [actum_of(stored) async for batch in batches for stored in batch]
 
     async def _chronicum(self, owner: str | None, chronicum_id: str) -> Chronicum:
         window = await self._reader.window(self._tenant, owner, chronicum_id, None)

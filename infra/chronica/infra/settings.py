@@ -62,6 +62,15 @@ class Settings(BaseSettings):
     )
     tenant: str = Field("local", min_length=1, max_length=1024)
 
+    requests_max: int = Field(
+        1000, ge=1, description="Requests that one API process answers at once; more get 503."
+    )
+    body_budget_bytes: int = Field(
+        256 * 1024 * 1024,
+        ge=24 * 1024 * 1024,
+        description="Request bodies that one API process has in hand; more wait, then get 503.",
+    )
+
     @property
     def acta_topic(self) -> str:
         """The ingress topic of acta."""

@@ -32,7 +32,7 @@ from chronica.acta._errors import (
     StoreUnavailableError,
 )
 from chronica.acta._ids import random_id
-from chronica.acta._json import dump_json, load_json, split_object
+from chronica.acta._json import dump_json, load_json, split_array, split_object
 from chronica.acta._memory import MemoryStore
 from chronica.acta._models import (
     EPOCH,
@@ -94,6 +94,7 @@ __all__ = [
     "normal_query",
     "random_id",
     "select",
+    "split_array",
     "split_object",
     "validate_actum",
     "validate_expected_seq",

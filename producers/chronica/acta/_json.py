@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from chronica.acta._big_ints import int_from_digits, int_to_digits
 
-__all__ = ["dump_json", "load_json", "split_object"]
+__all__ = ["dump_json", "load_json", "split_array", "split_object"]
 
 _TOO_DEEP = "The JSON document is nested too deep."
 _WHITESPACE = re.compile(r"[ \t\n\r]*")
@@ -71,20 +72,9 @@ def split_object(text: str) -> dict[str, str]:
     Raises:
         ValueError: it is not one JSON object with nothing after it, or is nested too deep.
     """
-    try:
-        return _split_object(text)
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
-
-
-def _split_object(text: str) -> dict[str, str]:
-    position = _skip(text, 0)
-    if text[position : position + 1] != "{":
-        raise json.JSONDecodeError("Expecting an object", text, position)
     fields: dict[str, str] = {}
-    position = _skip(text, position + 1)
-    closed = text[position : position + 1] == "}"
-    while not closed:
+
+    def walk_field(position: int) -> int:
         if text[position : position + 1] != '"':
             raise json.JSONDecodeError("Expecting a name in double quotes", text, position)
         name, position = _WALKER.raw_decode(text, position)
@@ -94,16 +84,52 @@ def _split_object(text: str) -> dict[str, str]:
         start = _skip(text, position + 1)
         _, end = _WALKER.raw_decode(text, start)
         fields[name] = text[start:end]
-        position = _skip(text, end)
-        closed = text[position : position + 1] == "}"
+        return end
+
+    try:
+        _walk(text, "{}", "an object", walk_field)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    return fields
+
+
+def split_array(text: str) -> list[str]:
+    """Return the source text of each element of a JSON array, as ``split_object`` does.
+
+    Raises:
+        ValueError: it is not one JSON array with nothing after it, or is nested too deep.
+    """
+    elements: list[str] = []
+
+    def walk_element(position: int) -> int:
+        _, end = _WALKER.raw_decode(text, position)
+        elements.append(text[position:end])
+        return end
+
+    try:
+        _walk(text, "[]", "an array", walk_element)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    return elements
+
+
+def _walk(text: str, brackets: str, name: str, walk_one: Callable[[int], int]) -> None:
+    """Walk a document that is one object or array; ``walk_one`` takes each of its parts."""
+    position = _skip(text, 0)
+    if text[position : position + 1] != brackets[0]:
+        raise json.JSONDecodeError(f"Expecting {name}", text, position)
+    position = _skip(text, position + 1)
+    closed = text[position : position + 1] == brackets[1]
+    while not closed:
+        position = _skip(text, walk_one(position))
+        closed = text[position : position + 1] == brackets[1]
         if not closed:
             if text[position : position + 1] != ",":
-                raise json.JSONDecodeError("Expecting ',' or '}'", text, position)
+                raise json.JSONDecodeError(f"Expecting ',' or '{brackets[1]}'", text, position)
             position = _skip(text, position + 1)
     end = _skip(text, position + 1)
     if end != len(text):
         raise json.JSONDecodeError("Extra data", text, end)
-    return fields
 
 
 def _skip(text: str, position: int) -> int:

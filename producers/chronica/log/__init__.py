@@ -8,6 +8,7 @@ from chronica.log._decode import decode_submission
 from chronica.log._ends import LogEnds
 from chronica.log._errors import LogRefusedError, LogUnavailableError
 from chronica.log._keys import partition_key, partition_of
+from chronica.log._peek import LogPeek
 from chronica.log._positions import Entry, InvalidPositionError, Position
 from chronica.log._record import (
     VALUE_BYTES_MAX,
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidPositionError",
     "InvalidRecordError",
     "LogEnds",
+    "LogPeek",
     "LogRefusedError",
     "LogUnavailableError",
     "LogWriter",

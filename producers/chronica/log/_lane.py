@@ -86,24 +86,26 @@ class Batch:
     Attributes:
         records: at least one, in append order.
         size_bytes: their sizes together.
+        handed_over_at: when it first was.
         expired: so many from the front are past their deadlines.
         unclear: how often Kafka's answer said nothing.
     """
 
     records: list[Record]
     size_bytes: int
+    handed_over_at: float
     expired: int = 0
     unclear: int = 0
 
-    @classmethod
-    def of(cls, records: list[Record]) -> Batch:
-        """Return the batch of some records."""
-        return cls(records, sum(record.size_bytes for record in records))
-
-    def halves(self) -> tuple[Batch, Batch]:
-        """Return its first and its second half."""
+    def halves(self, now: float) -> tuple[Batch, Batch]:
+        """Return its first and its second half, handed over anew."""
         middle = len(self.records) // 2
-        return Batch.of(self.records[:middle]), Batch.of(self.records[middle:])
+        first, second = self.records[:middle], self.records[middle:]
+        return _batch_of(first, now), _batch_of(second, now)
+
+
+def _batch_of(records: list[Record], now: float) -> Batch:
+    return Batch(records, sum(record.size_bytes for record in records), now)
 
 
 @dataclass(slots=True, eq=False)
@@ -149,12 +151,14 @@ class Limits:
         batch_records_max: nor more records.
         linger_s: how long the first of a batch waits for company.
         stuck_after_s: a batch without an answer for so long gets a new producer.
+        patience_s: a record that comes while Kafka has been silent for so long is refused at once.
     """
 
     batch_bytes_max: int = 1024 * 1024
     batch_records_max: int = 10_000
     linger_s: float = 0.0
     stuck_after_s: float = 30.0
+    patience_s: float = 2.0
 
 
 class Lane:
@@ -220,7 +224,7 @@ class Lane:
             lingers = not at_once and now < self._lingers_until
             if not self._queue_bytes or (lingers and not self._fills_a_batch()):
                 return None
-            self.batches.append(self._form())
+            self.batches.append(self._form(now))
         self.in_flight = Send(self.partition, self.batches[0], now)
         return self.in_flight
 
@@ -231,7 +235,7 @@ class Lane:
             or len(self._queue) >= limits.batch_records_max
         )
 
-    def _form(self) -> Batch:
+    def _form(self, now: float) -> Batch:
         records: list[Record] = []
         size_bytes = 0
         queue, limits = self._queue, self._limits
@@ -245,7 +249,7 @@ class Lane:
                 records.append(record)
             queue.popleft()
         self._queue_bytes -= size_bytes
-        return Batch(records, size_bytes)
+        return Batch(records, size_bytes, now)
 
     def recall(self) -> None:
         """Forget who was given the first batch: it is unresolved, and sent again."""
@@ -260,10 +264,14 @@ class Lane:
             record.value = b""
         return batch
 
-    def bisect(self) -> None:
-        """Put the first batch's halves in its place."""
+    def bisect(self, now: float) -> None:
+        """Put the first batch's halves in its place: Kafka has answered, if not for them."""
         self.in_flight = None
-        self.batches.extendleft(reversed(self.batches.popleft().halves()))
+        self.batches.extendleft(reversed(self.batches.popleft().halves(now)))
+
+    def silent_since(self) -> float:
+        """Return since when Kafka owes an answer here; infinity if it doesn't."""
+        return self.batches[0].handed_over_at if self.batches else float("inf")
 
     def clear(self) -> Iterator[Record]:
         """Take everything out, in append order; each record's place still says where it was."""

@@ -9,6 +9,8 @@ The inputs are the methods; ``poll`` gives out what they led to. The rules:
   flight; then every unresolved batch is sent again, in append order. Sending again is harmless: a
   submission carries its id.
 - The queue is bounded over all lanes. Who finds it full waits in line, first come first served.
+- While Kafka is silent, to one lane or to a producer that can't be replaced, what comes new is
+  refused at once: its caller can do something better than wait. It ends with Kafka's next word.
 - A deadline tells the caller what is true by then: never handed over, or unknown.
 - A log that went back has lost what it acknowledged: then everything is refused.
 """
@@ -71,6 +73,7 @@ class Lanes:
         self._effects: list[Effect] = []
         self._producer = _Producer.READY
         self._failures = 0
+        self._doubted_since = float("inf")
         self._replace_at = 0.0
         self._grace_until = 0.0
         self._trouble = _NO_ANSWER
@@ -85,6 +88,8 @@ class Lanes:
             self._end(record, LogRefusedError(self._refused))
         elif self._closed:
             self._end(record, not_appended("the writer is stopped"))
+        elif now - self._silent_since(record.partition) > self._limits.patience_s:
+            self._end(record, not_appended(self._trouble))
         elif self.waiting or not self._fits(record):
             self.waiting.append(record)
         else:
@@ -135,7 +140,7 @@ class Lanes:
         if failure is Failure.DENIED or (at_fault_in_it and len(batch.records) == 1):
             self._give_up(lane, failure, reason)
         elif at_fault_in_it:
-            lane.bisect()
+            lane.bisect(now)
         else:
             lane.recall()
         self._replace_wanted(now, reason, patient=failure is not Failure.RECORD)
@@ -144,6 +149,7 @@ class Lanes:
         """A new producer is there."""
         assert self._producer is _Producer.STARTING, "nobody asked for it"
         self._producer = _Producer.READY
+        self._doubted_since = float("inf")
 
     def not_replaced(self, failure: Failure, reason: str, now: float) -> None:
         """The new producer could not be started."""
@@ -210,6 +216,9 @@ class Lanes:
 
     # How it is done.
 
+    def _silent_since(self, partition: int) -> float:
+        return min(self._doubted_since, self._lanes[partition].silent_since())
+
     def _fits(self, record: Record) -> bool:
         free = self._queue_bytes_max - self.queued_bytes
         return record.size_bytes <= free or not self.queued_records
@@ -248,6 +257,7 @@ class Lanes:
         if self._producer in (_Producer.DOUBTED, _Producer.GONE):
             return
         self._producer = _Producer.DOUBTED
+        self._doubted_since = min(self._doubted_since, now)
         self._grace_until = now + _GRACE_S
         self._replace_at = now
         if patient:

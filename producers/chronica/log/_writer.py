@@ -33,7 +33,7 @@ _QUEUE_BYTES_LIMIT: Final = 90 * 1024 * 1024
 """aiokafka puts all partitions' batches into one request, and Kafka's ``socket.request.max.bytes``
 is 100 MiB: a larger one would be cut off and sent again for ever."""
 _BACKOFF_FIRST_S: Final = 0.1
-_BACKOFF_MAX_S: Final = 5.0
+_BACKOFF_MAX_S: Final = 2.0
 _ENCODED_AT_ONCE: Final = 512
 """So many records are encoded before the other tasks of the loop get a turn."""
 
@@ -47,6 +47,8 @@ class LogWriter:
         tenant: whose chronica these are.
         new_id: makes submission ids.
         deadline_s: how long an append may take; then its caller is told what is true by then.
+        patience_s: an append that comes while Kafka has not answered for so long is refused at
+            once, as not appended.
         linger_s: how long the first record of a batch waits for company; by default not at all,
             a batch is what came while the one before it was on its way.
         queue_bytes_max: what is queued and unresolved at most; when it is full, appends wait.
@@ -66,6 +68,7 @@ class LogWriter:
         tenant: str,
         new_id: Callable[[], str] = random_id,
         deadline_s: float = 10.0,
+        patience_s: float = 2.0,
         linger_s: float = 0.0,
         queue_bytes_max: int = 64 * 1024 * 1024,
         batch_bytes_max: int = 1024 * 1024,
@@ -87,6 +90,7 @@ class LogWriter:
             batch_records_max=batch_records_max,
             linger_s=linger_s,
             stuck_after_s=3 * request_timeout_s,
+            patience_s=patience_s,
         )
         self._stop_s = stop_s
         self._clock = clock

@@ -20,7 +20,7 @@ from chronica.projections._errors import (
     SchemaRefusedError,
     sorted_error,
 )
-from chronica.projections._facts import DatabaseFacts, read_facts
+from chronica.projections._facts import DatabaseFacts, count_dead_letters, read_facts
 from chronica.projections._migrate import check_schema, migrate, schema_head
 from chronica.projections._outcomes import Outcome, Place, read_outcomes
 from chronica.projections._tables import (
@@ -36,10 +36,19 @@ from chronica.projections._tables import (
     chronicum_number,
 )
 from chronica.projections._watermarks import Watermarks
-from chronica.projections._windows import ChronicumView, StoredActum, Window, read_window
+from chronica.projections._window_sql import WINDOW_SESSION
+from chronica.projections._window_streams import stream_rest
+from chronica.projections._windows import (
+    ChronicumView,
+    StoredActum,
+    Window,
+    WindowRest,
+    read_window,
+)
 
 __all__ = [
     "CHANNEL",
+    "WINDOW_SESSION",
     "ActumRow",
     "Batch",
     "ChronicumView",
@@ -61,11 +70,13 @@ __all__ = [
     "Wanted",
     "Watermarks",
     "Window",
+    "WindowRest",
     "check_schema",
     "chronicum_digest",
     "chronicum_number",
     "claim_partition",
     "connect",
+    "count_dead_letters",
     "end_hung_sessions",
     "enter_membership",
     "hang_up",
@@ -82,6 +93,7 @@ __all__ = [
     "session",
     "sharing",
     "sorted_error",
+    "stream_rest",
     "submission_digest",
     "within",
     "write_batch",

@@ -12,7 +12,7 @@ from chronica.projections._claims import live_generation, sharing
 from chronica.projections._errors import sorted_error
 from chronica.projections._migrate import read_revision
 
-__all__ = ["DatabaseFacts", "read_facts"]
+__all__ = ["DatabaseFacts", "count_dead_letters", "read_facts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +42,21 @@ async def read_facts(conn: AsyncConnection[Any]) -> DatabaseFacts:
     except psycopg.Error as error:
         raise sorted_error(error) from error
     return DatabaseFacts(revision, now.held)
+
+
+async def count_dead_letters(conn: AsyncConnection[Any], topic: str) -> dict[str, int]:
+    """Return how many dead letters of a topic are kept, by reason.
+
+    Raises:
+        PostgresUnavailableError: Postgres did not answer.
+    """
+    try:
+        generation = await live_generation(conn)
+        cursor = await conn.execute(
+            f"SELECT reason, count(*) FROM chronica_g{generation}.dead_letters WHERE topic = %s "
+            "GROUP BY reason ORDER BY reason",
+            [topic],
+        )
+        return dict(await cursor.fetchall())
+    except psycopg.Error as error:
+        raise sorted_error(error) from error

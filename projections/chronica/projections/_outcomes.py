@@ -28,13 +28,15 @@ class Outcome:
         reason: of a refusal or a dead letter.
         current_seq: the chronicum's last seq, of a sequence conflict.
         actum: the recorded one, or the first one of a duplicate.
-        owner: of the chronicum that the actum stands in.
+        tenant: of the chronicum that the outcome is about, None if there is none.
+        owner: likewise.
     """
 
     status: str
     reason: str | None = None
     current_seq: int | None = None
     actum: StoredActum | None = None
+    tenant: str | None = None
     owner: str | None = None
 
 
@@ -53,20 +55,21 @@ async def read_outcomes(
             SELECT * FROM unnest(%(partitions)s::int[], %(offsets)s::bigint[])
                 AS p (partition, "offset")
         )
-        SELECT p.partition, p."offset", 'recorded', NULL, NULL::bigint, c.id, c.owner, {columns}
+        SELECT p.partition, p."offset", 'recorded', NULL, NULL::bigint, c.id, c.tenant, c.owner,
+            {columns}
         FROM asked p
         JOIN {schema}.acta a ON a.partition = p.partition AND a."offset" = p."offset"
         JOIN {schema}.chronica c ON c.number = a.chronicum
         UNION ALL
-        SELECT p.partition, p."offset", o.outcome::text, o.reason, o.current_seq, c.id, c.owner,
-            {columns}
+        SELECT p.partition, p."offset", o.outcome::text, o.reason, o.current_seq, c.id, c.tenant,
+            c.owner, {columns}
         FROM asked p
         JOIN {schema}.outcomes o ON o.topic = %(topic)s AND o.partition = p.partition
             AND o."offset" = p."offset"
         LEFT JOIN {schema}.chronica c ON c.number = o.chronicum
         LEFT JOIN {schema}.acta a ON a.chronicum = o.chronicum AND a.seq = o.seq
         UNION ALL
-        SELECT p.partition, p."offset", 'invalid', d.reason, NULL, NULL, NULL,
+        SELECT p.partition, p."offset", 'invalid', d.reason, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM asked p
         JOIN {schema}.dead_letters d ON d.topic = %(topic)s AND d.partition = p.partition
@@ -82,9 +85,14 @@ async def read_outcomes(
     except psycopg.Error as error:
         raise sorted_error(error) from error
     outcomes: dict[Place, Outcome] = {}
-    for partition, offset, status, reason, current_seq, chronicum, owner, *actum in rows:
+    for partition, offset, status, reason, current_seq, chronicum, tenant, owner, *actum in rows:
         stored = stored_actum(from_postgres(chronicum), actum) if actum[0] is not None else None
         outcomes[partition, offset] = Outcome(
-            status, reason, current_seq, stored, None if owner is None else from_postgres(owner)
+            status,
+            reason,
+            current_seq,
+            stored,
+            None if tenant is None else from_postgres(tenant),
+            None if owner is None else from_postgres(owner),
         )
     return outcomes

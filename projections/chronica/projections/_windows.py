@@ -1,8 +1,8 @@
 """Context windows: the watermark of the partition and the rows, in one statement (rule 3.7).
 
-With filters, the newest of each wanted pair of kinds are found by an index of their own and merged,
-so a window costs the same in a chronicum of a thousand acta and of a million, however rare its
-kinds are.
+That statement brings a window up to about a megabyte. The few that are longer name what is left,
+and another streams it (``_window_streams``): acta never change and seqs have no gaps, so both
+together are what one snapshot would have shown (docs/decisions/0012).
 """
 
 from __future__ import annotations
@@ -19,11 +19,20 @@ from chronica.acta import ActorKind, ActumKind, WindowQuery
 from chronica.projections._digests import chronicum_digest
 from chronica.projections._errors import PostgresUnavailableError, sorted_error
 from chronica.projections._text import from_postgres, to_postgres
+from chronica.projections._window_sql import first_page
 
-__all__ = ["ACTUM_COLUMNS", "ChronicumView", "StoredActum", "Window", "read_window", "stored_actum"]
+__all__ = [
+    "ACTUM_COLUMNS",
+    "COLUMNS",
+    "ChronicumView",
+    "StoredActum",
+    "Window",
+    "WindowRest",
+    "read_window",
+    "stored_actum",
+]
 
 _TOPIC = "acta"
-_INT_MAX = 2**63 - 1
 
 
 class StoredActum(NamedTuple):
@@ -52,6 +61,29 @@ class ChronicumView(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class WindowRest:
+    """What the first statement left of a window: the acta of its query between two seqs.
+
+    Attributes:
+        generation: the derived schema they stand in.
+        chronicum: its id.
+        number: its number there.
+        query: its filters, and whether calls must be whole.
+        after_seq: the whole window lies above it.
+        page_seq: everything up to here came with the first statement.
+        last_seq: the chronicum's last when the window was opened.
+    """
+
+    generation: int
+    chronicum: str
+    number: int
+    query: WindowQuery
+    after_seq: int
+    page_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """What one statement saw.
 
@@ -60,12 +92,14 @@ class Window:
         watermark: next offset of the chronicum's partition: everything below it is in the window.
         chronicum: None if there is none for this owner.
         acta: oldest first.
+        rest: what else there is, newer than these; None if that is all.
     """
 
     generation: int
     watermark: int
     chronicum: ChronicumView | None
     acta: tuple[StoredActum, ...]
+    rest: WindowRest | None = None
 
 
 ACTUM_COLUMNS = (
@@ -79,7 +113,9 @@ ACTUM_COLUMNS = (
     "at",
     "seq",
 )
-_COLUMNS = ", ".join(f"a.{column}" for column in ACTUM_COLUMNS)
+COLUMNS = ", ".join(f"w.{column}" for column in ACTUM_COLUMNS)
+"""The same, of ``w``, as the walks over windows name them."""
+_HEAD_COLUMNS = 9
 
 _KINDS = {kind.value: kind for kind in ActumKind}
 _ACTOR_KINDS = {kind.value: kind for kind in ActorKind}
@@ -112,10 +148,12 @@ async def read_window(
     chronicum: str,
     query: WindowQuery | None,
 ) -> Window:
-    """Read a chronicum and, with a query, its window (``whole_calls`` is the caller's to apply).
+    """Read a chronicum and, with a query, the beginning of its window.
+
+    The beginning is all of it unless it is long (``PAGE_BYTES``). ``whole_calls`` is not applied.
 
     Args:
-        conn: in autocommit mode: the statement is its own snapshot.
+        conn: in autocommit mode, with the session options WINDOW_SESSION.
         generation: of the derived schema.
         partition: the chronicum's.
         tenant: whose it is.
@@ -132,19 +170,19 @@ async def read_window(
         "digest": chronicum_digest(tenant, chronicum),
         "owner": None if owner is None else to_postgres(owner),
     }
-    selected = f"SELECT {_COLUMNS} FROM {{schema}}.acta a WHERE false"
-    if query is not None:
-        selected = _selection(query, parameters)
     schema = f"chronica_g{generation}"
+    span, page = "", ""
+    if query is not None:
+        span = ", span.after_seq, page.end_seq, a.*"
+        page = first_page(query, schema, COLUMNS, parameters)
     statement = f"""
         SELECT live.generation, claims.next_offset, c.owner, c.created_at, c.last_activity_at,
-            c.last_seq, a.*
+            c.last_seq, c.number{span}
         FROM chronica.live
         JOIN {schema}.claims ON claims.topic = %(topic)s AND claims.partition = %(partition)s
         LEFT JOIN {schema}.chronica c ON c.digest = %(digest)s
             AND (%(owner)s::text IS NULL OR c.owner = %(owner)s::text)
-        LEFT JOIN LATERAL ({selected.format(schema=schema)}) a ON true
-        ORDER BY a.seq
+        {page}
     """
     try:
         rows = await (await conn.execute(statement, parameters)).fetchall()
@@ -152,68 +190,19 @@ async def read_window(
         raise sorted_error(error) from error
     if not rows:
         raise PostgresUnavailableError("No recorder has pinned the log in this database yet.")
-    live, watermark, found_owner, created_at, last_activity_at, last_seq = rows[0][:6]
-    view = None
-    if found_owner is not None:
-        view = ChronicumView(
-            chronicum, from_postgres(found_owner), created_at, last_activity_at, last_seq
-        )
-    acta = tuple(stored_actum(chronicum, row[6:]) for row in rows if row[6] is not None)
-    return Window(live, watermark, view, acta)
-
-
-def _selection(query: WindowQuery, parameters: dict[str, Any]) -> str:
-    """Return the query of the wanted rows, newest first, within a LATERAL on ``c``."""
-    limit = ""
-    if query.last_n > 0:
-        limit = "LIMIT %(last_n)s"
-        parameters["last_n"] = min(query.last_n, _INT_MAX)
-    if query.kinds or query.actor_kinds:
-        newest = _filtered(query, parameters, limit)
-    else:
-        newest = f"""
-            SELECT {_COLUMNS}, a.chars FROM {{schema}}.acta a
-            WHERE a.chronicum = c.number ORDER BY a.seq DESC {limit}
-        """
-    names = ", ".join(f"a.{column.partition('::')[0]}" for column in ACTUM_COLUMNS)
-    if query.max_chars is None:
-        return f"SELECT {names} FROM ({newest}) a"
-    parameters["max_chars"] = min(query.max_chars, _INT_MAX)
-    return f"""
-        SELECT {names} FROM (
-            SELECT a.*, sum(a.chars) OVER (ORDER BY a.seq DESC) AS total FROM ({newest}) a
-        ) a WHERE a.total <= %(max_chars)s
-    """
-
-
-def _filtered(query: WindowQuery, parameters: dict[str, Any], limit: str) -> str:
-    # Sets: a kind that is named twice must not give its acta twice.
-    kinds, actor_kinds = set(query.kinds or ActumKind), set(query.actor_kinds or ActorKind)
-    if not limit:
-        # All of them are wanted, so there is nothing to merge; and Postgres, which can't guess how
-        # few a pair has, would rather read the whole table than look each of them up.
-        parameters |= {"kinds": sorted(kinds), "actor_kinds": sorted(actor_kinds)}
-        return f"""
-            SELECT {_COLUMNS}, a.chars FROM {{schema}}.acta a
-            WHERE a.chronicum = c.number AND a.kind = ANY(%(kinds)s::chronica.actum_kind[])
-                AND a.actor_kind = ANY(%(actor_kinds)s::chronica.actor_kind[])
-        """
-    pairs = [(kind, actor_kind) for kind in sorted(kinds) for actor_kind in sorted(actor_kinds)]
-    parameters["kinds"] = [kind for kind, _actor in pairs]
-    parameters["actor_kinds"] = [actor for _kind, actor in pairs]
-    return f"""
-        SELECT {_COLUMNS}, a.chars FROM (
-            SELECT newest.seq
-            FROM unnest(
-                %(kinds)s::chronica.actum_kind[], %(actor_kinds)s::chronica.actor_kind[]
-            ) AS pair (kind, actor_kind)
-            CROSS JOIN LATERAL (
-                SELECT w.seq FROM {{schema}}.acta w
-                WHERE w.chronicum = c.number AND w.kind = pair.kind
-                    AND w.actor_kind = pair.actor_kind
-                ORDER BY w.seq DESC {limit}
-            ) newest
-            ORDER BY newest.seq DESC {limit}
-        ) wanted
-        JOIN {{schema}}.acta a ON a.chronicum = c.number AND a.seq = wanted.seq
-    """
+    live, watermark, found_owner, created_at, last_activity_at, last_seq, number = rows[0][:7]
+    if number is None:
+        return Window(live, watermark, None, ())
+    view = ChronicumView(
+        chronicum, from_postgres(found_owner), created_at, last_activity_at, last_seq
+    )
+    if query is None:
+        return Window(live, watermark, view, ())
+    after_seq, end_seq = rows[0][7:_HEAD_COLUMNS]
+    acta = tuple(
+        stored_actum(chronicum, row[_HEAD_COLUMNS:]) for row in rows if row[-1] is not None
+    )
+    rest = None
+    if end_seq is not None:
+        rest = WindowRest(generation, chronicum, number, query, after_seq, end_seq - 1, last_seq)
+    return Window(live, watermark, view, acta, rest)

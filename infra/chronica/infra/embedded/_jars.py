@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ._errors import JarChecksumError, JarsUnavailableError
 
-__all__ = ["LOCK_PATH", "Jar", "cache_directory", "ensure_jars", "read_lock"]
+__all__ = ["LOCK_PATH", "Jar", "bring_jars", "cache_directory", "ensure_jars", "read_lock"]
 
 LOCK_PATH = Path(__file__).with_name("kafka.lock")
 _STALE_S = 24 * 3600.0
@@ -67,7 +67,13 @@ def ensure_jars(
         JarsUnavailableError: jars are missing and can't be fetched.
         JarChecksumError: what came is not what was pinned.
     """
-    jars = read_lock()
+    return bring_jars(read_lock(), console=console, cancelled=cancelled)
+
+
+def bring_jars(
+    jars: list[Jar], *, console: Console | None = None, cancelled: threading.Event | None = None
+) -> list[Path]:
+    """Return where the jars of any lock are, as ``ensure_jars`` does for Kafka's."""
     cache = cache_directory()
     missing = [jar for jar in jars if not _is_cached(jar, cache)]
     if missing:
