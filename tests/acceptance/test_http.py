@@ -357,9 +357,10 @@ async def test_a_taken_port_and_an_open_host_are_refused_with_a_sentence() -> No
             await ApiServer(
                 Settings(port=port, kafka_bootstrap_servers="x:1", postgres_dsn="x")
             ).start()
-    with pytest.raises(ApiStartError, match=r"no keys.*loopback"):
+    nowhere = "host=127.0.0.1 port=1"
+    with pytest.raises(ApiStartError, match=r"not known.*0\.0\.0\.0 is not bound.*loopback"):
         await ApiServer(
-            Settings(host="0.0.0.0", port=0, kafka_bootstrap_servers="x:1", postgres_dsn="x")
+            Settings(host="0.0.0.0", port=0, kafka_bootstrap_servers="x:1", postgres_dsn=nowhere)
         ).start()
 
 

@@ -81,12 +81,17 @@ async def log_store(settings: Settings, **options: Any) -> AsyncIterator[LogStor
         yield store
 
 
-# With pages of a few acta nearly every window has a rest that is streamed.
-@pytest.mark.parametrize("page_bytes", [_window_sql.PAGE_BYTES, 1500])
+# With pages of a few acta nearly every window has a rest that is streamed, and with walks of a few
+# its lower end is found only then.
+@pytest.mark.parametrize(
+    ("page_bytes", "walk_rows"),
+    [(_window_sql.PAGE_BYTES, _window_sql.WALK_ROWS), (1500, 10**6), (10**6, 4), (1500, 4)],
+)
 async def test_windows_by_sql_are_those_of_the_rule(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, page_bytes: int
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, page_bytes: int, walk_rows: int
 ) -> None:
     monkeypatch.setattr(_window_sql, "PAGE_BYTES", page_bytes)
+    monkeypatch.setattr(_window_sql, "WALK_ROWS", walk_rows)
     seed = random.getrandbits(32)
     print(f"seed={seed}")
     choices = random.Random(seed)

@@ -25,9 +25,12 @@ from tests.benchmarks.report import print_table, write_json
 from tests.benchmarks.rows import Row, Spec
 from tests.benchmarks.stage import ROOT, NotToBeHadError, Stage, open_stage
 
+from chronica.infra.embedded import StartError
+
 _OUTPUT = ROOT / "build" / "bench.json"
 _QUICK_OUTPUT = ROOT / "build" / "bench-quick.json"
 _SEED = 20_251
+_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,9 @@ def main(arguments: Sequence[str]) -> int:
         json.dump([asdict(row) for row in rows], sys.stdout, indent=2, ensure_ascii=False)
         print()
     else:
-        print_table(
-            Console(width=None if sys.stdout.isatty() else 100),
-            rows,
-            _caption(options, time.monotonic() - started_s),
-        )
+        width = None if sys.stdout.isatty() else _WIDTH
+        caption = _caption(options, time.monotonic() - started_s)
+        print_table(Console(width=width), rows, caption)
         print(f"Written to {output.relative_to(ROOT)}.")
     return 1 if broken else 0
 
@@ -105,7 +106,7 @@ def _run(benchmark: Benchmark, stage: Stage) -> tuple[list[Row], Exception | Non
     except NotToBeHadError as error:
         reason = str(error)
     except Exception as error:
-        reason = f"the benchmark broke ({type(error).__name__}: {str(error)[:200]})"
+        reason = f"the benchmark broke ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
         broke = error
     rows = [
         measured.get((spec.name, spec.against)) or spec.missing(reason) for spec in benchmark.specs
@@ -165,3 +166,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         print("Interrupted; nothing was written.", file=sys.stderr)
         sys.exit(130)
+    except StartError as error:
+        print(f"{error} Nothing was written.", file=sys.stderr)
+        sys.exit(1)

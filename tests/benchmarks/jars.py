@@ -62,7 +62,10 @@ def _pinned(lock: Path) -> list[Path]:
     try:
         return bring_jars(read_lock(lock))
     except (JarsUnavailableError, JarChecksumError) as error:
-        raise NotToBeHadError(f"the jars of {lock.name} are not to be had: {error}") from error
+        raise NotToBeHadError(
+            f"the jars of {lock.name} can't be fetched, or are not the pinned ones "
+            f"({type(error).__name__})."
+        ) from error
 
 
 def _pin() -> int:

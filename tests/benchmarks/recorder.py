@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import TypeVar
 
-from tests.benchmarks.connect import ConnectWorker, connect_worker
+from tests.benchmarks.connect import connect_worker
 from tests.benchmarks.drain import copy_rate, drain_rate
 from tests.benchmarks.peers import fill_flat_topic
 from tests.benchmarks.quix import quix_rate
@@ -16,6 +18,8 @@ from tests.benchmarks.stage import NotToBeHadError, Stage
 from tests.harness.running import dsn_of
 
 __all__ = ["SIZES", "SPECS", "measure"]
+
+_T = TypeVar("_T")
 
 _ACTA = 80_000
 _CHRONICA = 2_000
@@ -53,53 +57,77 @@ _TWO = Spec(
     "Kafka, Postgres and both recorders share this machine's cores.",
 )
 
-SIZES = f"{_ACTA:,} acta in {_CHRONICA:,} chronica, median of {_REPETITIONS}"
+SIZES = (
+    f"{_ACTA:,} acta in {_CHRONICA:,} chronica, median of {_REPETITIONS}; recorder and COPY commit "
+    "with synchronous_commit off (the log replays), peers with on (Kafka keeps their offsets)"
+)
 SPECS = (_COPY, _COPIES, _QUIX, _CONNECT, _TWO)
 
 
 def measure(stage: Stage) -> Iterator[Row]:
     """Measure all of them in turn, several times over, and yield a row each."""
     acta = make_acta(stage.seed, stage.count(_ACTA), _CHRONICA)
-    rates: dict[str, list[float]] = {}
-    reasons: dict[str, str] = {}
-
-    def note(name: str, rate: float) -> None:
-        rates.setdefault(name, []).append(rate)
-
+    rates: dict[str, list[float]] = defaultdict(list)
     with ExitStack() as stack:
-        peers = stack.enter_context(stage.log())
-        dsn, topic = dsn_of(peers), f"{peers.topic_prefix}.flat"
-        asyncio.run(fill_flat_topic(peers, topic, acta))
-        worker: ConnectWorker | None = None
-        try:
-            stage.say("recorder: starting and warming up Kafka Connect")
-            worker = stack.enter_context(connect_worker(stage))
-            worker.rate(dsn, topic, acta)
-        except NotToBeHadError as error:
-            reasons["connect"] = str(error)
+        settings = stack.enter_context(stage.log())
+        peers = _Peers(dsn_of(settings), f"{settings.topic_prefix}.flat")
+        asyncio.run(fill_flat_topic(settings, peers.topic, acta))
+        stage.say("recorder: starting and warming up Kafka Connect")
+        worker = peers.tried("connect", lambda: stack.enter_context(connect_worker(stage)))
+        if worker is not None:
+            peers.tried("connect", lambda: worker.rate(peers.dsn, peers.topic, acta))
         for number in range(1, _REPETITIONS + 1):
             stage.say(f"recorder: repetition {number} of {_REPETITIONS}")
             with stage.log() as settings:
-                note("one", drain_rate(stage, settings, acta))
-                note("copy", copy_rate(stage, settings, 1))
-                note("copies", copy_rate(stage, settings, settings.partitions))
+                rates["one"].append(drain_rate(stage, settings, acta))
+                rates["copy"].append(copy_rate(stage, settings, 1))
+                rates["copies"].append(copy_rate(stage, settings, settings.partitions))
             if worker is not None:
-                note("connect", worker.rate(dsn, topic, acta))
+                peers.measure("connect", lambda: worker.rate(peers.dsn, peers.topic, acta))
             with stage.log() as settings:
-                note("two", drain_rate(stage, settings, acta, recorders=2))
-            try:
-                note("quix", quix_rate(stage, dsn, topic, acta))
-            except NotToBeHadError as error:
-                reasons["quix"] = str(error)
-    middle = {name: median(values) for name, values in rates.items()}
-    for spec, name in (
-        (_COPY, "copy"),
-        (_COPIES, "copies"),
-        (_QUIX, "quix"),
-        (_CONNECT, "connect"),
-    ):
-        if name in middle:
-            yield spec.measured(middle["one"], middle[name])
-        else:
-            yield spec.missing(reasons[name], middle["one"])
-    yield _TWO.measured(middle["two"], middle["one"])
+                rates["two"].append(drain_rate(stage, settings, acta, recorders=2))
+            peers.measure("quix", lambda: quix_rate(stage, peers.dsn, peers.topic, acta))
+    ours = median(rates["one"])
+    yield _COPY.measured(ours, median(rates["copy"]))
+    yield _COPIES.measured(ours, median(rates["copies"]))
+    yield peers.row("quix", _QUIX, ours)
+    yield peers.row("connect", _CONNECT, ours)
+    yield _TWO.measured(median(rates["two"]), ours)
+    if peers.broke:
+        raise ExceptionGroup("peers broke", peers.broke)
+
+
+class _Peers:
+    """Measurements of peers: one that fails leaves its own row empty, and no other."""
+
+    def __init__(self, dsn: str, topic: str) -> None:
+        self.dsn = dsn
+        self.topic = topic
+        self.broke: list[Exception] = []
+        self._rates: dict[str, list[float]] = defaultdict(list)
+        self._reasons: dict[str, str] = {}
+
+    def tried(self, name: str, work: Callable[[], _T]) -> _T | None:
+        """Do something with a peer that has not failed yet; return None if it fails now."""
+        if name in self._reasons:
+            return None
+        try:
+            return work()
+        except NotToBeHadError as error:
+            self._reasons[name] = str(error)
+        except Exception as error:
+            self._reasons[name] = f"it broke ({error})"
+            self.broke.append(error)
+        return None
+
+    def measure(self, name: str, work: Callable[[], float]) -> None:
+        """Note one more rate of a peer."""
+        rate = self.tried(name, work)
+        if rate is not None:
+            self._rates[name].append(rate)
+
+    def row(self, name: str, spec: Spec, ours: float) -> Row:
+        """Return the row against a peer."""
+        if name in self._reasons:
+            return spec.missing(self._reasons[name], ours)
+        return spec.measured(ours, median(self._rates[name]))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
+from tests import benchmarks
 from tests.benchmarks.report import write_json
 from tests.benchmarks.rows import Spec, at_least, at_most, median, percentile
+
+from chronica.infra.embedded._jars import read_lock
 
 
 @pytest.mark.parametrize(
@@ -60,3 +64,13 @@ def test_percentiles_are_values_that_were_measured() -> None:
     assert median(values) == 50.0
     assert median([3.0, 1.0, 2.0]) == 2.0
     assert percentile([7.0], 1) == 7.0
+
+
+@pytest.mark.parametrize("lock", ["connect.lock", "debezium.lock"])
+def test_the_peers_jars_are_pinned(lock: str) -> None:
+    path = Path(benchmarks.__path__[0]) / lock
+    jars = read_lock(path)
+    assert jars
+    assert all(re.fullmatch(r"[0-9a-f]{64}", jar.sha256) for jar in jars)
+    assert not {jar.coordinates for jar in jars} & {jar.coordinates for jar in read_lock()}
+    assert "//" not in path.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from chronica.api._admission import Admission
 from chronica.api._answers import error, queued
 from chronica.api._backend import Backend
 from chronica.api._bodies import Bodies
+from chronica.api._keyring import Keys
 from chronica.api._metrics import Measured
 from chronica.api._problems import problem_of
 from chronica.infra.settings import Settings
@@ -38,8 +40,9 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with Backend(settings) as backend:
-            app.state.backend = backend
+        app.state.draining = asyncio.Event()
+        async with Keys(settings) as keys, Backend(settings) as backend:
+            app.state.keys, app.state.backend = keys, backend
             yield
 
     app = FastAPI(

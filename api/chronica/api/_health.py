@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from chronica.acta import StoreUnavailableError, dump_json
 from chronica.api._answers import json_response
 from chronica.api._backend import Backend, Opened, backend_of
+from chronica.api._keyring import Keys
 from chronica.api._metrics import LogState, render
 from chronica.log import LogEnds, LogUnavailableError
 from chronica.projections import schema_head
@@ -42,7 +43,7 @@ async def ready(request: Request) -> Response:
 
     200 when all are, else 503; ``reasons`` says which is not.
     """
-    report = await _report(backend_of(request))
+    report = await _report(backend_of(request), request.app.state.keys)
     return json_response(dump_json(report), 200 if report["ready"] else 503)
 
 
@@ -83,7 +84,7 @@ async def _dead_letters(opened: Opened) -> dict[str, int] | None:
         return None
 
 
-async def _report(backend: Backend) -> dict[str, Any]:
+async def _report(backend: Backend, keys: Keys) -> dict[str, Any]:
     reasons: list[str] = []
     report: dict[str, Any] = {
         "ready": False,
@@ -102,6 +103,8 @@ async def _report(backend: Backend) -> dict[str, Any]:
         return report
     await asyncio.gather(_kafka(opened, report, reasons), _postgres(opened, report, reasons))
     _lag(opened, report, reasons)
+    if report["postgres"] and not keys.read:
+        reasons.append("The API keys are not read yet: nobody is let in.")
     report["ready"] = not reasons
     return report
 

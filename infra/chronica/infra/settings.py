@@ -1,16 +1,17 @@
 """Every setting of the server, in one place: code, then CHRONICA_*, then the file CHRONICA_CONFIG.
 
-This is the lowest layer: it imports nothing of Chronica's own.
+This is the lowest layer but for the form of API keys, which are a setting too.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import ssl
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import (
     BaseSettings,
     JsonConfigSettingsSource,
@@ -18,6 +19,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from chronica.infra.keys import Grant, parse_keys
 
 __all__ = ["Settings"]
 
@@ -62,6 +65,10 @@ class Settings(BaseSettings):
     )
     tenant: str = Field("local", min_length=1, max_length=1024)
 
+    api_keys: SecretStr | None = Field(
+        None, description="key:tenant:scope+scope,… besides the keys that are stored."
+    )
+    workers: int = Field(1, ge=1, le=64, description="Processes that `chronica api` serves with.")
     requests_max: int = Field(
         1000, ge=1, description="Requests that one API process answers at once; more get 503."
     )
@@ -70,6 +77,38 @@ class Settings(BaseSettings):
         ge=24 * 1024 * 1024,
         description="Request bodies that one API process has in hand; more wait, then get 503.",
     )
+
+    @field_validator("api_keys")
+    @classmethod
+    def _check_api_keys(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            parse_keys(value.get_secret_value())
+        return value
+
+    def grants(self) -> dict[bytes, Grant]:
+        """Return what the keys in ``api_keys`` grant, by their digests."""
+        return {} if self.api_keys is None else parse_keys(self.api_keys.get_secret_value())
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that give another process what was set here, secrets included."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        return {
+            f"CHRONICA_{name.upper()}": str(
+                value.get_secret_value() if isinstance(value, SecretStr) else value
+            )
+            for name, value in values.items()
+            if value is not None
+        }
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the API is bound where only this machine reaches it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     @property
     def acta_topic(self) -> str:

@@ -1,5 +1,12 @@
 """The Postgres schema, and every SQL statement: batches in, windows and outcomes out."""
 
+from chronica.projections._api_keys import (
+    KEYS_CHANNEL,
+    ApiKey,
+    create_key,
+    read_keys,
+    revoke_key,
+)
 from chronica.projections._batches import CHANNEL, look_up, write_batch
 from chronica.projections._claims import (
     Sharing,
@@ -21,6 +28,7 @@ from chronica.projections._errors import (
     sorted_error,
 )
 from chronica.projections._facts import DatabaseFacts, count_dead_letters, read_facts
+from chronica.projections._followed_keys import FollowedKeys
 from chronica.projections._migrate import check_schema, migrate, schema_head
 from chronica.projections._outcomes import Outcome, Place, read_outcomes
 from chronica.projections._tables import (
@@ -48,8 +56,10 @@ from chronica.projections._windows import (
 
 __all__ = [
     "CHANNEL",
+    "KEYS_CHANNEL",
     "WINDOW_SESSION",
     "ActumRow",
+    "ApiKey",
     "Batch",
     "ChronicumView",
     "ClaimLostError",
@@ -57,6 +67,7 @@ __all__ = [
     "DataRefusedError",
     "DatabaseFacts",
     "DeadLetterRow",
+    "FollowedKeys",
     "Found",
     "HeadRow",
     "KeptRow",
@@ -77,6 +88,7 @@ __all__ = [
     "claim_partition",
     "connect",
     "count_dead_letters",
+    "create_key",
     "end_hung_sessions",
     "enter_membership",
     "hang_up",
@@ -87,8 +99,10 @@ __all__ = [
     "pin_topic",
     "pin_verdict",
     "read_facts",
+    "read_keys",
     "read_outcomes",
     "read_window",
+    "revoke_key",
     "schema_head",
     "session",
     "sharing",

@@ -15,6 +15,7 @@ from chronica.projections._tables import ClaimRow
 __all__ = [
     "Sharing",
     "claim_partition",
+    "durable",
     "end_hung_sessions",
     "enter_membership",
     "live_generation",
@@ -45,7 +46,7 @@ class Sharing:
 
 
 @asynccontextmanager
-async def _durable(conn: Connection) -> AsyncIterator[None]:
+async def durable(conn: Connection) -> AsyncIterator[None]:
     """Commit what is done within so that a Postgres crash can't take it back."""
     async with conn.transaction():
         await conn.execute("SET LOCAL synchronous_commit = on")
@@ -66,7 +67,7 @@ async def pin_topic(conn: Connection, topic: str, topic_id: str, partitions: int
         SchemaRefusedError: the database belongs to another log, or the partition count changed.
     """
     generation = await live_generation(conn)
-    async with _durable(conn):
+    async with durable(conn):
         await conn.execute(
             "INSERT INTO chronica.topics (topic, topic_id, partitions) VALUES (%s, %s, %s) "
             "ON CONFLICT (topic) DO NOTHING",
@@ -158,7 +159,7 @@ async def claim_partition(conn: Connection, topic: str, partition: int) -> Claim
     assert row is not None, "a SELECT of an expression has one row"
     if not row[0]:
         return None
-    async with _durable(conn):
+    async with durable(conn):
         cursor = await conn.execute(
             f"UPDATE chronica_g{generation}.claims SET epoch = epoch + 1 "
             "WHERE topic = %s AND partition = %s "
@@ -174,7 +175,7 @@ async def pin_verdict(
     conn: Connection, topic: str, partition: int, offset: int, reason: str, detail: str
 ) -> None:
     """Pin the answer of a record that Postgres refuses, before the batch that uses it."""
-    async with _durable(conn):
+    async with durable(conn):
         await conn.execute(
             'INSERT INTO chronica.verdicts (topic, partition, "offset", reason, detail) '
             "VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",

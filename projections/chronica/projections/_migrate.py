@@ -14,7 +14,7 @@ __all__ = ["REVISIONS", "check_schema", "migrate", "read_revision", "schema_head
 _POSTGRES_VERSION_MIN = 150_000
 _THERE_QUERY = "SELECT to_regclass('chronica.migrations') IS NOT NULL"
 _REVISION_QUERY = "SELECT version_num FROM chronica.migrations"
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """All revisions there are migrations to, oldest first (a test compares)."""
 
 

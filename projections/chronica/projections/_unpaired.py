@@ -19,11 +19,12 @@ class Unpaired:
     """Finds the tool requests and responses without a partner, given all of them in order.
 
     The rule is that of ``chronica.acta.whole_calls``. Held are eight bytes for each call without
-    an id or a partner, and some 300 for each request whose id waits for its response.
+    an id or a partner, and some 200 for each request whose id waits for its response.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str | bytes, deque[int]] = {}
+        # By call id: the request that waits, or several; a deque for each would weigh 700 bytes.
+        self._waiting: dict[str | bytes, int | deque[int]] = {}
         self._alone = array("q")  # responses whose id no request before them has
         self._requests = array("q")  # without an id
         self._responses = array("q")  # likewise
@@ -34,25 +35,35 @@ class Unpaired:
             if call_id is None:
                 self._requests.append(seq)
             else:
-                self._waiting.setdefault(_short(call_id), deque()).append(seq)
+                self._wait(seq, _short(call_id))
         elif call_id is None:
             self._responses.append(seq)
         else:
             self._answer(seq, _short(call_id))
 
+    def _wait(self, seq: int, call_id: str | bytes) -> None:
+        waiting = self._waiting.setdefault(call_id, seq)
+        if isinstance(waiting, deque):
+            waiting.append(seq)
+        elif waiting != seq:
+            self._waiting[call_id] = deque((waiting, seq))
+
     def _answer(self, seq: int, call_id: str | bytes) -> None:
         waiting = self._waiting.get(call_id)
         if waiting is None:
             self._alone.append(seq)
-            return
-        waiting.popleft()
-        if not waiting:
+        elif isinstance(waiting, deque) and len(waiting) > 1:
+            waiting.popleft()
+        else:
             del self._waiting[call_id]
 
     def seqs(self) -> array[int]:
         """Return the seqs of those without a partner, ascending; all calls have been taken."""
         # The ids came first: what they have left over is free for responses without one.
-        named = sorted(seq for waiting in self._waiting.values() for seq in waiting)
+        named = array("q")
+        for waiting in self._waiting.values():
+            named.extend(waiting if isinstance(waiting, deque) else (waiting,))
+        named = array("q", sorted(named))
         requests = array("q", merge(self._requests, named))
         left, taken = array("q"), 0
         for response in self._responses:

@@ -15,10 +15,25 @@ from typing import Any, Final
 
 from chronica.acta import ActorKind, ActumKind, WindowQuery
 
-__all__ = ["PAGE_BYTES", "WINDOW_SESSION", "acta_between", "calls_between", "first_page"]
+__all__ = [
+    "NOT_FOUND",
+    "PAGE_BYTES",
+    "WALK_ROWS",
+    "WINDOW_SESSION",
+    "acta_between",
+    "after_seq",
+    "calls_between",
+    "first_page",
+]
 
 PAGE_BYTES: Final = 1024 * 1024
 """How much of a window the first statement brings, in bytes of text and what comes with it."""
+
+NOT_FOUND: Final = -1
+"""In place of the seq that a window lies above: it is further than the first statement walks."""
+
+WALK_ROWS: Final = 100_000
+"""How many acta the first statement adds up for ``max_chars``: some 70 ms at most."""
 
 WINDOW_SESSION: Final = (
     "-c enable_sort=off -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashagg=off "
@@ -60,8 +75,9 @@ class _Walk:
 def first_page(query: WindowQuery, schema: str, columns: str, parameters: dict[str, Any]) -> str:
     """Return the joins that add a window's beginning to a statement with the chronicum as ``c``.
 
-    They add ``span.after_seq`` (the window lies above it), ``page.end_seq`` (the first actum that
-    is not on the page any more, NULL if all are) and ``a``: the page's rows, oldest first.
+    They add ``span.after_seq`` (the window lies above it; NOT_FOUND: the page is empty, and
+    ``after_seq`` finds it), ``page.end_seq`` (the first actum that is not on the page any more,
+    NULL if all are) and ``a``: the page's rows, oldest first.
 
     Args:
         query: validated.
@@ -74,15 +90,18 @@ def first_page(query: WindowQuery, schema: str, columns: str, parameters: dict[s
         "octet_length(w.content) + octet_length(w.actor) + coalesce(octet_length(w.call_id), 0)"
         f" + coalesce(octet_length(w.metadata), 0) + octet_length(c.id) + {_ACTUM_EXTRA_BYTES}"
     )
-    sizes = walk.over(f"w.seq, {size} AS size", "AND w.seq > span.after_seq", "w.seq")
+    above = f"AND w.seq > span.after_seq AND span.after_seq <> {NOT_FOUND}"
+    sizes = walk.over(f"w.seq, {size} AS size", above, "w.seq")
     rows = walk.over(
         columns,
-        f"AND w.seq > span.after_seq AND w.seq < coalesce(page.end_seq, {_INT_MAX})",
+        f"{above} AND w.seq < coalesce(page.end_seq, {_INT_MAX})",
         "w.seq",
     )
     # OFFSET 0 and LIMIT keep Postgres from moving a walk to where it would be made several times.
     return f"""
-        LEFT JOIN LATERAL (SELECT {_after(query, walk)} AS after_seq OFFSET 0) span ON true
+        LEFT JOIN LATERAL (
+            SELECT {_after(query, walk, "c.last_seq", WALK_ROWS)} AS after_seq OFFSET 0
+        ) span ON true
         LEFT JOIN LATERAL (
             SELECT s.seq AS end_seq FROM (
                 SELECT w.seq, sum(w.size) OVER (ORDER BY w.seq ROWS UNBOUNDED PRECEDING) AS total
@@ -90,6 +109,19 @@ def first_page(query: WindowQuery, schema: str, columns: str, parameters: dict[s
             ) s WHERE s.total > {PAGE_BYTES} ORDER BY s.seq LIMIT 1
         ) page ON true
         LEFT JOIN LATERAL (SELECT * FROM ({rows}) w ORDER BY w.seq) a ON true
+    """
+
+
+def after_seq(query: WindowQuery, schema: str, parameters: dict[str, Any]) -> str:
+    """Return the statement of the seq that a window lies above, however far it must walk.
+
+    It needs the parameters ``number`` and ``last_seq``, and gives no row at all if the chronicum
+    has not come to ``last_seq``; what is newer is left out.
+    """
+    after = _after(query, _walk(query, schema, parameters), "%(last_seq)s::bigint", _INT_MAX)
+    return f"""
+        SELECT {after} FROM {schema}.chronica c
+        WHERE c.number = %(number)s AND c.last_seq >= %(last_seq)s
     """
 
 
@@ -126,28 +158,30 @@ def _walk(query: WindowQuery, schema: str, parameters: dict[str, Any]) -> _Walk:
     return _Walk(schema, len(pairs), parameters)
 
 
-def _after(query: WindowQuery, walk: _Walk) -> str:
-    """Return the expression of the seq that the window lies above."""
+def _after(query: WindowQuery, walk: _Walk, last_seq: str, rows_max: int) -> str:
+    """Return the expression of the seq that a window up to ``last_seq`` lies above."""
+    newest = f"AND w.seq <= {last_seq}"
     after = "0::bigint"
     if query.last_n > 0:
         walk.parameters["last_n"] = min(query.last_n, _INT_MAX)
         # seq has no gaps: without filters nothing has to be counted.
-        after = "greatest(c.last_seq - %(last_n)s::bigint, 0)"
+        after = f"greatest({last_seq} - %(last_n)s::bigint, 0)"
         if walk.pairs:
             after = f"""coalesce((
-                SELECT w.seq FROM ({walk.over("w.seq", "", "w.seq DESC")}) w
+                SELECT w.seq FROM ({walk.over("w.seq", newest, "w.seq DESC")}) w
                 ORDER BY w.seq DESC OFFSET %(last_n)s LIMIT 1
             ), 0)"""
     if query.max_chars is None:
         return after
     walk.parameters["max_chars"] = min(query.max_chars, _INT_MAX)
-    newest = walk.over("w.seq, w.chars", "AND w.seq > n.after_seq", "w.seq DESC")
+    chars = walk.over("w.seq, w.chars", f"{newest} AND w.seq > n.after_seq", "w.seq DESC")
     return f"""(
         SELECT coalesce((
-            SELECT s.seq FROM (
-                SELECT w.seq, sum(w.chars) OVER (
-                    ORDER BY w.seq DESC ROWS UNBOUNDED PRECEDING
-                ) AS total FROM ({newest}) w
-            ) s WHERE s.total > %(max_chars)s ORDER BY s.seq DESC LIMIT 1
+            SELECT CASE WHEN s.total > %(max_chars)s THEN s.seq ELSE {NOT_FOUND} END FROM (
+                SELECT w.seq, sum(w.chars) OVER walk AS total, row_number() OVER walk AS place
+                FROM ({chars}) w
+                WINDOW walk AS (ORDER BY w.seq DESC ROWS UNBOUNDED PRECEDING)
+            ) s WHERE s.total > %(max_chars)s OR s.place = {rows_max}
+            ORDER BY s.seq DESC LIMIT 1
         ), n.after_seq) FROM (SELECT {after} AS after_seq OFFSET 0) n
     )"""

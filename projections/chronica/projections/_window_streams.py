@@ -21,13 +21,14 @@ from chronica.acta import ActumKind
 from chronica.projections._connect import hang_up, within
 from chronica.projections._errors import PostgresUnavailableError, sorted_error
 from chronica.projections._unpaired import Unpaired
-from chronica.projections._window_sql import acta_between, calls_between
+from chronica.projections._window_sql import acta_between, after_seq, calls_between
 from chronica.projections._windows import COLUMNS, StoredActum, WindowRest, stored_actum
 
 __all__ = ["stream_rest"]
 
 _BATCH_CHARS: Final = 16 * 1024  # some milliseconds of work: whoever reads little waits no longer
 _BATCH_ROWS: Final = 1000
+_WALK_S: Final = 60.0  # to add up the characters of some ten million acta, cold
 
 _Row = tuple[Any, ...]
 
@@ -51,12 +52,15 @@ async def stream_rest(
         PostgresUnavailableError: Postgres did not answer, or has lost what the window was opened
             on; also while the batches are read.
     """
-    unpaired, after_seq = array("q"), rest.page_seq
+    window_after, unpaired = rest.after_seq, array("q")
+    if window_after is None:
+        window_after = await _after_seq(conn, rest)
+    after = max(window_after, rest.page_seq)
     if rest.query.whole_calls:
-        unpaired, after_seq = await _unpaired(conn, rest, timeout_s), rest.after_seq
-    schema = f"chronica_g{rest.generation}"
-    parameters = {"number": rest.number, "after_seq": after_seq, "last_seq": rest.last_seq}
-    statement = acta_between(rest.query, schema, COLUMNS, parameters)
+        after = window_after
+        unpaired = await _unpaired(conn, rest, after, timeout_s)
+    parameters = {"number": rest.number, "after_seq": after, "last_seq": rest.last_seq}
+    statement = acta_between(rest.query, _schema(rest), COLUMNS, parameters)
     async with _batches(conn, statement, parameters, timeout_s) as batches:
         acta = _acta(rest.chronicum, batches, unpaired)
         first: list[StoredActum] = await anext(acta, [])
@@ -88,13 +92,36 @@ def _holds(seqs: array[int], seq: int) -> bool:
     return place < len(seqs) and seqs[place] == seq
 
 
-async def _unpaired(conn: AsyncConnection[Any], rest: WindowRest, timeout_s: float) -> array[int]:
+def _schema(rest: WindowRest) -> str:
+    return f"chronica_g{rest.generation}"
+
+
+async def _after_seq(conn: AsyncConnection[Any], rest: WindowRest) -> int:
+    """Return the seq that the window lies above."""
+    parameters: dict[str, Any] = {"number": rest.number, "last_seq": rest.last_seq}
+    statement = after_seq(rest.query, _schema(rest), parameters)
+
+    async def ask() -> _Row | None:
+        return await (await conn.execute(statement, parameters)).fetchone()
+
+    try:
+        row = await within(conn, ask(), timeout_s=_WALK_S)
+    except psycopg.Error as error:
+        raise sorted_error(error) from error
+    if row is None:
+        raise _lost()
+    return int(row[0])
+
+
+async def _unpaired(
+    conn: AsyncConnection[Any], rest: WindowRest, after: int, timeout_s: float
+) -> array[int]:
     """Return the seqs of the window's tool calls that are not whole, ascending."""
     unpaired = Unpaired()
     if rest.query.kinds and ActumKind.TOOL_REQUEST not in rest.query.kinds:
         return unpaired.seqs()
-    parameters = {"number": rest.number, "after_seq": rest.after_seq, "last_seq": rest.last_seq}
-    statement = calls_between(rest.query, f"chronica_g{rest.generation}", parameters)
+    parameters = {"number": rest.number, "after_seq": after, "last_seq": rest.last_seq}
+    statement = calls_between(rest.query, _schema(rest), parameters)
     async with _batches(conn, statement, parameters, timeout_s) as batches:
         async for batch in batches:
             for seq, kind, call_id in batch:
@@ -112,8 +139,7 @@ async def _batches(
         try:
             batch = await within(conn, _batch(rows), timeout_s=timeout_s)
             if not batch:
-                # A crash that takes unsynced commits back; the recorder will make them again.
-                raise PostgresUnavailableError("Postgres has lost what the window was opened on.")
+                raise _lost()
             if batch[0][0] is None:
                 return  # the chronicum is there, and nothing of it is wanted
             while batch:
@@ -128,6 +154,11 @@ async def _batches(
         if conn.pgconn.transaction_status == TransactionStatus.ACTIVE:
             hang_up(conn)
         await rows.aclose()
+
+
+def _lost() -> PostgresUnavailableError:
+    # A crash took unsynced commits back; the recorder will make them again.
+    return PostgresUnavailableError("Postgres has lost what the window was opened on.")
 
 
 async def _batch(rows: AsyncGenerator[_Row, None]) -> list[_Row]:

@@ -19,7 +19,7 @@ from chronica.acta import ActorKind, ActumKind, WindowQuery
 from chronica.projections._digests import chronicum_digest
 from chronica.projections._errors import PostgresUnavailableError, sorted_error
 from chronica.projections._text import from_postgres, to_postgres
-from chronica.projections._window_sql import first_page
+from chronica.projections._window_sql import NOT_FOUND, first_page
 
 __all__ = [
     "ACTUM_COLUMNS",
@@ -68,8 +68,9 @@ class WindowRest:
         generation: the derived schema they stand in.
         chronicum: its id.
         number: its number there.
-        query: its filters, and whether calls must be whole.
-        after_seq: the whole window lies above it.
+        query: the window's.
+        after_seq: the whole window lies above it; None where the first statement did not look so
+            far, and brought no acta.
         page_seq: everything up to here came with the first statement.
         last_seq: the chronicum's last when the window was opened.
     """
@@ -78,7 +79,7 @@ class WindowRest:
     chronicum: str
     number: int
     query: WindowQuery
-    after_seq: int
+    after_seq: int | None
     page_seq: int
     last_seq: int
 
@@ -203,6 +204,8 @@ async def read_window(
         stored_actum(chronicum, row[_HEAD_COLUMNS:]) for row in rows if row[-1] is not None
     )
     rest = None
-    if end_seq is not None:
+    if after_seq == NOT_FOUND:
+        rest = WindowRest(generation, chronicum, number, query, None, 0, last_seq)
+    elif end_seq is not None:
         rest = WindowRest(generation, chronicum, number, query, after_seq, end_seq - 1, last_seq)
     return Window(live, watermark, view, acta, rest)

@@ -18,8 +18,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from ._api import api
 from ._demo import demo
 from ._import import import_file
+from ._keys import keys_create, keys_list, keys_revoke
 from ._recorder import migrate, recorder
 from ._status import status
 from ._terminal import fail, write_out
@@ -35,8 +37,16 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "status": status,
     "window": window,
     "import": import_file,
+    "api": api,
     "recorder": recorder,
     "migrate": migrate,
+}
+# Commands of two words, below the help of their group.
+_GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
+    "keys": (
+        "Make, list and revoke API keys.",
+        {"create": keys_create, "list": keys_list, "revoke": keys_revoke},
+    ),
 }
 
 
@@ -71,9 +81,17 @@ def _application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name, command in _COMMANDS.items():
-        app.command(name, help=_help(command))(command)
+    _add_commands(app, _COMMANDS)
+    for name, (about, commands) in _GROUPS.items():
+        group = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode="rich")
+        _add_commands(group, commands)
+        app.add_typer(group, name=name)
     return app
+
+
+def _add_commands(app: typer.Typer, commands: dict[str, Callable[..., None]]) -> None:
+    for name, command in commands.items():
+        app.command(name, help=_help(command))(command)
 
 
 def _options(

@@ -16,7 +16,14 @@ from chronica.infra.settings import Settings
 
 from ._terminal import CommandError
 
-__all__ = ["DataDirOption", "TenantOption", "hidden_password", "load_settings"]
+__all__ = [
+    "DataDirOption",
+    "HostOption",
+    "PortOption",
+    "TenantOption",
+    "hidden_password",
+    "load_settings",
+]
 
 _PASSWORDS = re.compile(r"(?<=:)[^:/?#@]+(?=@)|(?<=password=)('(?:[^'\\]|\\.)*'|[^\s&]+)")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -28,6 +35,14 @@ DataDirOption = Annotated[
         help="Where the stack keeps its data (CHRONICA_DATA_DIR; default .chronica).",
         show_default=False,
     ),
+]
+HostOption = Annotated[
+    str | None,
+    typer.Option(help="Address the API binds (default 127.0.0.1).", show_default=False),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="Port the API binds, 0 takes a free one (default 8800)."),
 ]
 TenantOption = Annotated[
     str | None,

@@ -13,7 +13,7 @@ from chronica.infra.settings import Settings
 
 from ._logs import set_up_logging
 from ._program import command
-from ._settings import DataDirOption, hidden_password, load_settings
+from ._settings import DataDirOption, HostOption, PortOption, hidden_password, load_settings
 from ._terminal import errors, output
 
 if TYPE_CHECKING:
@@ -25,16 +25,8 @@ __all__ = ["up"]
 
 def up(
     data_dir: DataDirOption = None,
-    host: Annotated[
-        str | None,
-        typer.Option(help="Address the API binds (default 127.0.0.1).", show_default=False),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port the API binds, 0 takes a free one (default 8800)."
-        ),
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
     partitions: Annotated[
         int | None,
         typer.Option(
