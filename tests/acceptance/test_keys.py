@@ -25,6 +25,7 @@ ROUTES = [
     ("POST", "/v1/chronica/c/acta", "ingest"),
     ("GET", "/v1/chronica/c/acta", "read"),
     ("GET", "/v1/chronica/c", "read"),
+    ("GET", "/v1/chronica/c/stream", "read"),
     ("GET", "/v1/outcomes/p", "read"),
 ]
 

@@ -11,7 +11,15 @@ from fastapi import Response
 from chronica.acta import dump_json
 from chronica.projections import ChronicumView, StoredActum
 
-__all__ = ["acta_json", "actum_json", "chronicum_json", "error", "json_response", "queued"]
+__all__ = [
+    "acta_json",
+    "actum_json",
+    "chronicum_json",
+    "error",
+    "event_of",
+    "json_response",
+    "queued",
+]
 
 
 def json_response(
@@ -63,6 +71,19 @@ def actum_json(actum: StoredActum) -> str:
         f'"content":{_text(actum.content)},"call_id":{_text(actum.call_id)},'
         f'"metadata":{actum.metadata or "null"}}}'
     )
+
+
+_ONE_LINE = str.maketrans("\r\n", "  ")
+
+
+def event_of(actum: StoredActum) -> bytes:
+    """Return an actum as an event.
+
+    A line break in its JSON can only be white space between tokens of ``metadata``: inside a string
+    JSON escapes it. As a space it leaves the event on one line, and the JSON as it was.
+    """
+    data = actum_json(actum).translate(_ONE_LINE)
+    return f"id: {actum.seq}\nevent: actum\ndata: {data}\n\n".encode()
 
 
 def acta_json(acta: Iterable[StoredActum]) -> str:

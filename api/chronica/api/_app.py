@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chronica.acta import ChronicaError, DecisionPendingError
-from chronica.api import _append, _health, _outcomes, _windows
+from chronica.api import _append, _health, _outcomes, _stream, _windows
 from chronica.api._admission import Admission
 from chronica.api._answers import error, queued
 from chronica.api._backend import Backend
@@ -43,7 +43,11 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.draining = asyncio.Event()
         async with Keys(settings) as keys, Backend(settings) as backend:
             app.state.keys, app.state.backend = keys, backend
-            yield
+            ending = asyncio.create_task(_end_streams(app.state.draining, backend))
+            try:
+                yield
+            finally:
+                ending.cancel()
 
     app = FastAPI(
         title="Chronica",
@@ -55,6 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.include_router(_append.router)
     app.include_router(_windows.router)
+    app.include_router(_stream.router)
     app.include_router(_outcomes.router)
     app.include_router(_health.router)
     app.add_exception_handler(ChronicaError, _answer_problem)
@@ -66,8 +71,14 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(Admission, requests_max=settings.requests_max)
     app.add_middleware(Measured)
     app.add_middleware(_EncodedPath)
+    app.state.streams = _stream.Streams(settings.streams_max)
     app.state.bodies = Bodies(settings.body_budget_bytes)
     return app
+
+
+async def _end_streams(draining: asyncio.Event, backend: Backend) -> None:
+    await draining.wait()
+    backend.end_streams()
 
 
 class _EncodedPath:

@@ -17,6 +17,7 @@ from typing import Self
 from fastapi import Request
 
 from chronica.acta import StoreUnavailableError
+from chronica.api._answers import event_of
 from chronica.api._metrics import follow_writer
 from chronica.infra.settings import Settings
 from chronica.log import (
@@ -28,7 +29,7 @@ from chronica.log import (
     TopicFacts,
 )
 from chronica.log import inspect_topic as inspect
-from chronica.store import Reader, Submitter
+from chronica.store import Feed, Reader, Submitter
 
 __all__ = ["Backend", "Opened", "backend_of"]
 
@@ -49,6 +50,8 @@ class Opened:
     """Ends below any open transaction, where those of ``reader.ends`` are above."""
     peek: LogPeek
     """Single records, to tell whose they are."""
+    feed: Feed
+    """What is followed live."""
 
 
 class Backend:
@@ -85,6 +88,11 @@ class Backend:
         self._closing.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
+
+    def end_streams(self) -> None:
+        """Let every stream end now: the process drains, and they would never end by themselves."""
+        if self._opened is not None:
+            self._opened.feed.end()
 
     @property
     def settings(self) -> Settings:
@@ -143,6 +151,7 @@ class Backend:
             )
         async with AsyncExitStack() as opening:  # an attempt that fails leaves nothing open
             reader = await opening.enter_async_context(Reader(settings, facts))
+            feed = await opening.enter_async_context(Feed(reader, event_of))
             stable = LogEnds(client, facts.name, isolation_level="read_committed")
             opening.push_async_callback(stable.close)
             peek = LogPeek(client, facts)
@@ -159,7 +168,7 @@ class Backend:
             watching = asyncio.create_task(follow_writer(writer))
             opening.callback(watching.cancel)
             stack.push_async_exit(opening.pop_all())
-        return Opened(facts, submitter, reader, stable, peek)
+        return Opened(facts, submitter, reader, stable, peek, feed)
 
 
 def backend_of(request: Request) -> Backend:

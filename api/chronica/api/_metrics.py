@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chronica.log import LogWriter
 
-__all__ = ["LogState", "Measured", "follow_writer", "render"]
+__all__ = ["LogState", "Measured", "follow_writer", "render", "streams"]
 
 _TOPIC = "acta"
 _EVERY_S = 1.0
@@ -48,6 +48,7 @@ _queued_bytes = Gauge(
 _queued_records = Gauge(
     "chronica_writer_queued_records", "Likewise, in records.", multiprocess_mode="livesum"
 )
+streams = Gauge("chronica_streams", "Streams that are open.", multiprocess_mode="livesum")
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Literal, Self, TypeVar
+from uuid import UUID
 
 from chronica.acta import (
     TEXT_CODE_POINTS_MAX,
@@ -24,12 +25,15 @@ from chronica.infra.settings import Settings
 from chronica.log import LogEnds, LogUnavailableError, TopicFacts, partition_key, partition_of
 from chronica.projections import (
     DatabaseFacts,
+    Followed,
+    Following,
     Outcome,
     Place,
     StoredActum,
     Watermarks,
     Window,
     count_dead_letters,
+    read_after,
     read_facts,
     read_window,
 )
@@ -212,6 +216,32 @@ class Reader:
                 return found
             # Postgres took commits back after the watermark was seen: the recorder repeats them.
             await asyncio.sleep(_AGAIN_S)
+
+    async def after(
+        self, followed: Sequence[Followed], *, rows_max: int, bytes_max: int
+    ) -> dict[UUID, Following]:
+        """Return the next acta of chronica that are followed, as they are recorded now.
+
+        Args:
+            followed: each chronicum once, and from where on.
+            rows_max: at most so many acta of each.
+            bytes_max: nor more than so many bytes of each; but one actum, whatever its size.
+
+        Raises:
+            ReadTimeoutError, StoreUnavailableError: Postgres does not answer.
+        """
+
+        async def read() -> dict[UUID, Following]:
+            statement = partial(
+                read_after,
+                generation=await self._generation(),
+                followed=followed,
+                rows_max=rows_max,
+                bytes_max=bytes_max,
+            )
+            return await self._short.run(statement)
+
+        return await self._bounded(read())
 
     async def facts(self) -> DatabaseFacts:
         """Return what the database is now, for readiness.

@@ -72,6 +72,9 @@ class Settings(BaseSettings):
     requests_max: int = Field(
         1000, ge=1, description="Requests that one API process answers at once; more get 503."
     )
+    streams_max: int = Field(
+        2000, ge=1, description="Streams that one API process has open; more get 503."
+    )
     body_budget_bytes: int = Field(
         256 * 1024 * 1024,
         ge=24 * 1024 * 1024,

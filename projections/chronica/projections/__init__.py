@@ -29,6 +29,7 @@ from chronica.projections._errors import (
 )
 from chronica.projections._facts import DatabaseFacts, count_dead_letters, read_facts
 from chronica.projections._followed_keys import FollowedKeys
+from chronica.projections._following import Followed, Following, read_after
 from chronica.projections._migrate import check_schema, migrate, schema_head
 from chronica.projections._outcomes import Outcome, Place, read_outcomes
 from chronica.projections._tables import (
@@ -67,7 +68,9 @@ __all__ = [
     "DataRefusedError",
     "DatabaseFacts",
     "DeadLetterRow",
+    "Followed",
     "FollowedKeys",
+    "Following",
     "Found",
     "HeadRow",
     "KeptRow",
@@ -98,6 +101,7 @@ __all__ = [
     "migrate",
     "pin_topic",
     "pin_verdict",
+    "read_after",
     "read_facts",
     "read_keys",
     "read_outcomes",

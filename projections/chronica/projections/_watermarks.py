@@ -51,6 +51,7 @@ class Watermarks:
         self._marks: dict[int, int] = {}
         self._waiters: dict[int, list[tuple[int, asyncio.Future[None]]]] = {}
         self._moved = asyncio.Event()
+        self._on_move: list[Callable[[int], None]] = []
         self._task: asyncio.Task[None] | None = None
         self.generation = 0
         """The live generation, 0 before it is known."""
@@ -78,6 +79,10 @@ class Watermarks:
         for waiters in self._waiters.values():
             for _offset, future in waiters:
                 future.cancel()
+
+    def on_move(self, tell: Callable[[int], None]) -> None:
+        """Have it told which partition has moved, each time one does."""
+        self._on_move.append(tell)
 
     async def passed(self, partition: int, offset: int) -> None:
         """Wait until the record at an offset is recorded; bound it with ``asyncio.timeout``."""
@@ -142,6 +147,8 @@ class Watermarks:
             return
         self._marks[partition] = next_offset
         self._moved.set()
+        for tell in self._on_move:
+            tell(partition)
         waiters = self._waiters.get(partition)
         if not waiters:
             return
