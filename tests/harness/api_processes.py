@@ -28,13 +28,12 @@ _URL = re.compile(r"api serves url=(\S+)")
 class ApiProcess:
     """A ``chronica api`` and its workers."""
 
-    def __init__(self, settings: Settings, workers: int, log_path: Path) -> None:
+    def __init__(self, settings: Settings, workers: int, log_path: Path, port: int) -> None:
         self.log_path = log_path
-        extra = settings.environment()
         with log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [_CHRONICA, "api", "--port", "0", "--workers", str(workers)],
-                env={**chronica_environment(settings), **extra, "CHRONICA_PORT": "0"},
+                [_CHRONICA, "api", "--port", str(port), "--workers", str(workers)],
+                env={**chronica_environment(settings), **settings.environment()},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -82,9 +81,11 @@ def _works(child: psutil.Process) -> bool:
 
 
 @contextmanager
-def api_process(settings: Settings, workers: int, log_path: Path) -> Iterator[ApiProcess]:
+def api_process(
+    settings: Settings, workers: int, log_path: Path, *, port: int = 0
+) -> Iterator[ApiProcess]:
     """Run one until the block ends; nothing of it is left then."""
-    api = ApiProcess(settings, workers, log_path)
+    api = ApiProcess(settings, workers, log_path, port)
     try:
         yield api
     finally:

@@ -24,6 +24,7 @@ from ._import import import_file
 from ._keys import keys_create, keys_list, keys_revoke
 from ._recorder import migrate, recorder
 from ._status import status
+from ._tail import tail
 from ._terminal import fail, write_out
 from ._up import up
 from ._window import window
@@ -36,6 +37,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "status": status,
     "window": window,
+    "tail": tail,
     "import": import_file,
     "api": api,
     "recorder": recorder,
