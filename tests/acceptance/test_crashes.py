@@ -11,7 +11,6 @@ import contextlib
 import random
 import secrets
 import signal
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,8 +26,9 @@ from tests.harness.running import (
     new_prefix,
     soaking,
 )
+from tests.harness.servers import own_servers
 
-from chronica.infra.embedded import DataDir, EmbeddedKafka, EmbeddedPostgres
+from chronica.infra.embedded import EmbeddedKafka, EmbeddedPostgres
 from chronica.infra.settings import Settings
 from chronica.projections import connect as connect_postgres
 from chronica.projections import migrate, sharing
@@ -41,23 +41,8 @@ PARTITIONS = 8
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[EmbeddedKafka, EmbeddedPostgres]]:
     """Servers that may be killed."""
-    data_dir = DataDir(Path(tempfile.mkdtemp(prefix="chronica-test-")))
-    with data_dir:
-        kafka, postgres = EmbeddedKafka(data_dir.kafka), EmbeddedPostgres(data_dir.postgres)
-
-        async def start() -> None:
-            await asyncio.gather(kafka.start(), postgres.start())
-
-        async def stop() -> None:
-            await asyncio.gather(kafka.stop(), postgres.stop())
-
-        try:
-            with LoopThread() as thread:
-                thread.run(start(), within_s=120)
-                yield kafka, postgres
-                thread.run(stop())
-        finally:
-            data_dir.remove()
+    with own_servers() as servers:
+        yield servers
 
 
 @pytest.fixture

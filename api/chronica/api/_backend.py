@@ -37,6 +37,8 @@ _log = logging.getLogger("chronica.api")
 
 _WAIT_MAX_S = 2.0
 _AWAY_WAIT_S = 0.25
+# A client does better with an early "unknown" and its key than with a connection that hangs.
+_APPEND_DEADLINE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,12 @@ class Backend:
             peek = LogPeek(client, facts)
             opening.push_async_callback(peek.close)
             writer = await opening.enter_async_context(
-                LogWriter(client, topic=settings.acta_topic, tenant=settings.tenant)
+                LogWriter(
+                    client,
+                    topic=settings.acta_topic,
+                    tenant=settings.tenant,
+                    deadline_s=_APPEND_DEADLINE_S,
+                )
             )
             submitter = Submitter(
                 writer,
