@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.harness.running import fresh_database, until
 from tests.harness.snippets import LANGUAGES, Snippet, run_bash, run_python, snippets_of
@@ -81,7 +82,6 @@ class Reader:
 def reader(kafka: EmbeddedKafka, postgres: EmbeddedPostgres, tmp_path: Path) -> Iterator[Reader]:
     """A reader who has just said ``make run`` in another terminal."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
-    (tmp_path / "Makefile").symlink_to(ROOT / "Makefile")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("CHRONICA_")}
     with fresh_database(postgres.dsn) as dsn, fresh_database(postgres.dsn) as theirs:
         addresses = {
@@ -98,7 +98,7 @@ def reader(kafka: EmbeddedKafka, postgres: EmbeddedPostgres, tmp_path: Path) -> 
             text=True,
         )
         try:
-            until(lambda: read_running(tmp_path / ".chronica") is not None, "the stack runs")
+            until(lambda: _ready(tmp_path), "the stack is ready")
             running = read_running(tmp_path / ".chronica")
             assert running is not None
             assert running.api is not None
@@ -115,6 +115,13 @@ def reader(kafka: EmbeddedKafka, postgres: EmbeddedPostgres, tmp_path: Path) -> 
             up.send_signal(signal.SIGINT)
             output, _ = up.communicate(timeout=60)
         assert up.returncode == 0, output
+
+
+def _ready(folder: Path) -> bool:
+    running = read_running(folder / ".chronica")
+    if running is None or running.api is None:
+        return False
+    return httpx.get(f"{running.api}/ready").status_code == 200
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,9 @@ LANGUAGES = frozenset(("bash", "python", "json", "toml", "text"))
 
 _FENCE = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _SERVES = re.compile(r"\.venv/bin/chronica (up|api|recorder)\b")
+_EXPORT = re.compile(r"export ")
+_MAKE = re.compile(r"make ")
+_ROOT = Path(__file__).parents[2]
 _STARTS_WITHIN_S = 3.0
 _RUNS_WITHIN_S = 120.0
 _STOPS_WITHIN_S = 30.0
@@ -58,29 +61,45 @@ def snippets_of(document: Path) -> list[Snippet]:
 
 
 def run_bash(text: str, folder: Path, environment: Mapping[str, str]) -> str:
-    """Run a block; commands that serve run beside it until its end, and must end well."""
-    commands = [_dry(line) for line in text.splitlines() if not _SERVES.search(line)]
-    servers = [line for line in text.splitlines() if _SERVES.search(line)]
-    exports = "".join(f"{line}\n" for line in commands if line.startswith("export "))
-    with _serving(servers, exports, folder, environment):
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", _PRELUDE + "\n".join(commands)],
-            cwd=folder,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_RUNS_WITHIN_S,
-        )
-        assert done.returncode == 0, (
-            f"{text}\nended with {done.returncode}:\n{done.stdout}{done.stderr}"
-        )
-    return done.stdout
+    """Run a block; a command that serves runs beside those after it, and must end well."""
+    printed = exports = ""
+    with ExitStack() as serving:
+        for part in _parts(text):
+            if _SERVES.search(part):
+                serving.enter_context(_serving(part, exports, folder, environment))
+                continue
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", _PRELUDE + exports + part],
+                cwd=folder,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_RUNS_WITHIN_S,
+            )
+            said = done.stdout + done.stderr
+            assert done.returncode == 0, f"{part}\nended with {done.returncode}:\n{said}"
+            printed += done.stdout
+            exports += "".join(f"{line}\n" for line in part.splitlines() if _EXPORT.match(line))
+    return printed
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the commands that serve, and what stands between them."""
+    part = ""
+    for line in text.splitlines():
+        if _SERVES.search(line):
+            yield from filter(None, [part])
+            yield line
+            part = ""
+        else:
+            part += _dry(line) + "\n"
+    yield from filter(None, [part])
 
 
 def _dry(line: str) -> str:
     """Return a command as it is run here: of a target of make only that it is there."""
-    return line.replace("make ", "make --dry-run ", 1) if line.startswith("make ") else line
+    return line.replace("make ", f"make --dry-run -C {_ROOT} ", 1) if _MAKE.match(line) else line
 
 
 def run_python(text: str, folder: Path, environment: Mapping[str, str]) -> str:
@@ -99,27 +118,22 @@ def run_python(text: str, folder: Path, environment: Mapping[str, str]) -> str:
 
 @contextmanager
 def _serving(
-    lines: list[str], exports: str, folder: Path, environment: Mapping[str, str]
+    line: str, exports: str, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[None]:
-    processes = []
-    for line in lines:
-        words = shlex.split(line, comments=True)
-        process = subprocess.Popen(
-            ["bash", "-euc", f"{exports}exec {shlex.join(words)}"],
-            cwd=folder,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        processes.append((line, process))
-        time.sleep(_STARTS_WITHIN_S)  # a server that can't start has said so by then
-        assert process.poll() is None, f"{line} ended: {process.communicate()[0]}"
+    process = subprocess.Popen(
+        ["bash", "-euc", f"{exports}exec {shlex.join(shlex.split(line, comments=True))}"],
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    time.sleep(_STARTS_WITHIN_S)  # a server that can't start has said so by then
+    assert process.poll() is None, f"{line} ended: {process.communicate()[0]}"
     try:
         yield
     finally:
-        for line, process in reversed(processes):
-            process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=_STOPS_WITHIN_S)
-            assert process.returncode == 0, f"{line} ended with {process.returncode}: {output}"
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=_STOPS_WITHIN_S)
+        assert process.returncode == 0, f"{line} ended with {process.returncode}: {output}"
